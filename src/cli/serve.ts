@@ -1,0 +1,42 @@
+import { App } from '../app.ts';
+import type { Resolved } from '../config/resolve.ts';
+import { currentHost } from './host.ts';
+import { watchStop } from './stop.ts';
+
+/** Keeps standard output for the protocol: whatever else is printed there, by any library, goes elsewhere. */
+function guardStdout(print: (text: string) => void): void {
+  process.stdout.write = (chunk: string | Uint8Array) => {
+    print(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8'));
+    return true;
+  };
+}
+
+/** Serves one client over stdio until it goes away or a signal comes. Returns the exit code. */
+export async function serve(resolved: Resolved): Promise<number> {
+  guardStdout((text) => {
+    process.stderr.write(text);
+  });
+  let hasFailed = false;
+  const watch = watchStop(
+    (code) => {
+      app.force();
+      process.exit(code);
+    },
+    (failure) => {
+      hasFailed = true;
+      app.logger.error('program failed', { reason: failure.message });
+    },
+  );
+  const app = new App({
+    resolved,
+    host: currentHost(),
+    nodeVersion: process.versions.node,
+    input: process.stdin,
+    stop: watch.stop,
+  });
+  guardStdout((text) => {
+    app.print(text);
+  });
+  const isClean = await app.serve(watch.signal);
+  return isClean && !hasFailed ? 0 : 1;
+}
