@@ -5,6 +5,9 @@ import { idOfCutLine, idOfLargeAnswer, kindOfCutLine } from '../core/line-ends.t
 import type { Logger } from '../core/logger.ts';
 import { errorLine, notificationLine } from './answers.ts';
 
+/** A child that tells more than this before its client is there floods us. */
+const maxEarly = 1000;
+
 /** Where the lines of a child go and come from. */
 export interface ChildPort {
   send(parts: LineParts): void;
@@ -51,6 +54,8 @@ export class Link {
   readonly #parts: LinkParts;
   readonly #own = new Map<string, OwnRequest>();
   readonly #asked = new Map<string, ClientRequest>();
+  /** Notifications of a child that has no client yet. */
+  readonly #early: Envelope[] = [];
   #events: LinkEvents | undefined;
   #ownCount = 0;
   #isBroken = false;
@@ -60,9 +65,10 @@ export class Link {
     this.#parts = parts;
   }
 
-  /** Connects the link to the relay; until then the child's messages for the client are dropped. */
+  /** Connects the link to the relay; it gets first what the child has told so far. */
   attach(events: LinkEvents): void {
     this.#events = events;
+    for (const message of this.#early.splice(0)) this.#tellClient(message);
   }
 
   /** Takes one line from the child. */
@@ -228,6 +234,8 @@ export class Link {
 
   #tellClient(message: Envelope): void {
     const method = message.method ?? '';
+    const isEarly = this.#events === undefined && !this.#isBroken;
+    if (isEarly && this.#early.length < maxEarly) this.#early.push(message);
     if (method === 'notifications/tools/list_changed') this.#events?.onToolsChanged();
     const parts = method === 'notifications/cancelled' ? this.#cancelForClient(message) : [message.line];
     if (parts !== undefined) this.#events?.onMessage(parts, { method, outerId: undefined });

@@ -1,8 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { listEntries } from '../support/folders.ts';
 import { structuredOf, Testbed, textOf, type BridgeOptions } from '../support/testbed.ts';
+import { waitUntil } from '../support/waiting.ts';
 
 let testbed: Testbed;
 
@@ -48,6 +49,22 @@ describe('where a child works', () => {
     expect(cwd.startsWith(testbed.folders.tmp)).toBe(true);
     expect(stderr).toContain(cwd);
     expect(await listEntries(testbed.folders.tmp)).toEqual([]);
+  });
+});
+
+describe('a working folder that is removed while the bridge runs', () => {
+  test('does not keep the next child from starting; the user is told where files go', async () => {
+    const cwd = join(testbed.folders.root, 'project');
+    mkdirSync(cwd);
+    const client = testbed.start({ cwd });
+    await client.initialize();
+    const first = structuredOf(await client.call('inspect')) as { pid: number };
+    rmSync(cwd, { recursive: true });
+    process.kill(first.pid, 'SIGKILL');
+    await waitUntil('the loss', () => Promise.resolve(client.stderr.includes('generation lost') || undefined));
+    const second = structuredOf(await client.call('inspect')) as { cwd: string };
+    expect(second.cwd.startsWith(testbed.folders.home)).toBe(true);
+    expect(client.stderr).toContain(second.cwd);
   });
 });
 

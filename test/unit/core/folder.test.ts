@@ -1,9 +1,9 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { makeFolder } from '../../../src/core/folder.ts';
+import { isWritableFolder, makeFolder } from '../../../src/core/folder.ts';
 
 let root: string;
 
@@ -38,5 +38,23 @@ describe('makeFolder', () => {
     expect(() => {
       makeFolder('/proc/none/a/b');
     }).toThrow('ENOENT');
+  });
+});
+
+describe('isWritableFolder', () => {
+  it.each(['linux', 'win32'])('on %s is true of a folder that takes files, and leaves nothing in it', (platform) => {
+    expect(isWritableFolder(root, platform)).toBe(true);
+    expect(readdirSync(root)).toEqual([]);
+  });
+
+  it.each(['linux', 'win32'])('on %s is false of a file, of nothing and of what takes no files', (platform) => {
+    writeFileSync(join(root, 'file'), '');
+    const paths = [join(root, 'file'), join(root, 'file/below'), join(root, 'absent')];
+    expect(paths.map((path) => isWritableFolder(path, platform))).toEqual([false, false, false]);
+  });
+
+  it('on Windows is found out by a try, whatever the permissions say', () => {
+    // The system makes no files below /proc, also where root may write by its permissions.
+    expect(isWritableFolder('/proc/self', 'win32')).toBe(false);
   });
 });

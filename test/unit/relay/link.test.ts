@@ -85,6 +85,30 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+describe('a child that speaks before its client is there', () => {
+  it('has what it told kept for the client, in order and up to a limit', () => {
+    const bed = makeBed(false);
+    bed.say('{"jsonrpc":"2.0","method":"notifications/message","params":{"data":0}}');
+    bed.say('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+    for (let count = 3; count <= 1001; count += 1) bed.say(`{"jsonrpc":"2.0","method":"n/${count}"}`);
+    const got: string[] = [];
+    let toolsChanged = 0;
+    bed.link.attach({
+      onAnswer: () => undefined,
+      onLargeAnswer: () => false,
+      onOversize: () => undefined,
+      onMessage: (parts) => void got.push(textOf(parts)),
+      onToolsChanged: () => void (toolsChanged += 1),
+    });
+    expect(got).toHaveLength(1000);
+    expect([got[0], got.at(-1)]).toEqual([
+      '{"jsonrpc":"2.0","method":"notifications/message","params":{"data":0}}',
+      '{"jsonrpc":"2.0","method":"n/1000"}',
+    ]);
+    expect(toolsChanged).toBe(1);
+  });
+});
+
 describe('a request of the child', () => {
   it('goes to the client under an id of the session and with every other byte as it was', () => {
     const bed = makeBed();
