@@ -46,7 +46,7 @@ export function prepareSetup(parts: SetupParts): Setup {
   const { settings, sources } = withUserChoices(resolved, userConfig.value ?? {});
   redactor.add(...secretsIn(userConfig.value ?? {}));
   const proxy = proxyOf(settings);
-  hideCredentials(redactor, settings.proxyServer, proxy);
+  registerCredentials(redactor, settings.proxyServer, proxy);
   const planner = new ChildPlanner({
     ...settings,
     env: host.env,
@@ -113,7 +113,7 @@ function collectSecrets(redactor: Redactor, host: Host): void {
   }
 }
 
-function hideCredentials(redactor: Redactor, written: string | undefined, proxy: Setup['proxy']): void {
+function registerCredentials(redactor: Redactor, written: string | undefined, proxy: Setup['proxy']): void {
   if (proxy?.password === undefined) return;
   // As it was written, percent signs and all, it is another text than the one that the browser gets.
   redactor.add(proxy.password, /:([^:@]+)@/.exec(written ?? '')?.[1]);

@@ -233,12 +233,15 @@ export class Link {
   }
 
   #tellClient(message: Envelope): void {
+    const events = this.#events;
+    if (events === undefined) {
+      if (!this.#isBroken && this.#early.length < maxEarly) this.#early.push(message);
+      return;
+    }
     const method = message.method ?? '';
-    const isEarly = this.#events === undefined && !this.#isBroken;
-    if (isEarly && this.#early.length < maxEarly) this.#early.push(message);
-    if (method === 'notifications/tools/list_changed') this.#events?.onToolsChanged();
+    if (method === 'notifications/tools/list_changed') events.onToolsChanged();
     const parts = method === 'notifications/cancelled' ? this.#cancelForClient(message) : [message.line];
-    if (parts !== undefined) this.#events?.onMessage(parts, { method, outerId: undefined });
+    if (parts !== undefined) events.onMessage(parts, { method, outerId: undefined });
   }
 
   /** The child withdraws a request to the client: the client knows it by the session's id. */

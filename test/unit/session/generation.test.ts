@@ -384,6 +384,20 @@ describe('findCatalog', () => {
     expect(written).toEqual([]);
   });
 
+  it('has one limit for both tries, since the client waits for its first answer', async () => {
+    const refusing = new FakeChild(() => undefined);
+    const { parts, starts } = makeSource((isPlain) => (isPlain ? new FakeChild(() => undefined) : refusing));
+    let isDone = false;
+    const finding = findCatalog(parts, never).finally(() => (isDone = true));
+    await vi.advanceTimersByTimeAsync(timeoutMs - 1000);
+    refusing.end({ code: 1, signal: null });
+    await vi.advanceTimersByTimeAsync(999);
+    expect([starts, isDone]).toEqual([[false, true], false]);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(isDone).toBe(true);
+    expect(await finding).toBeUndefined();
+  });
+
   it('does not ask again where there are no settings to leave out', async () => {
     const { parts, starts } = makeSource(makeDying, { hasSettings: false });
     expect(await findCatalog(parts, never)).toBeUndefined();
