@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config';
 import { constants } from './scripts/bundle.mjs';
 
-/** Tests without processes and sockets: one context for all files is safe because no test mocks a module. */
-const fast = { pool: 'threads', isolate: false } as const;
+/** Tests without processes and sockets. Each file has a context of its own: many of them set the clock. */
+const fast = { pool: 'threads', testTimeout: 30_000 } as const;
 /** Tests that start programs. Two files at once keep the clocks of the tests honest on a small machine. */
 const slow = { pool: 'forks', maxWorkers: 2, hookTimeout: 120_000, globalSetup: 'scripts/bundle.mjs' } as const;
 

@@ -2,12 +2,17 @@ import { createRequire } from 'node:module';
 import type { Readable } from 'node:stream';
 
 import { Bridge } from './bridge.ts';
+import { type Profile, resolveProfile } from './browser/profile.ts';
+import { Children, type Place } from './children.ts';
 import type { Resolved } from './config/resolve.ts';
 import { messageOf } from './core/errors.ts';
 import type { Host } from './core/host.ts';
-import { Redactor } from './core/redact.ts';
-import { DeferredLogger } from './log/deferred.ts';
-import { ErrorOutput, openOutput } from './stdio/output.ts';
+import type { Logger } from './core/logger.ts';
+import { Foundation } from './foundation.ts';
+import { singleStream } from './relay/client-port.ts';
+import { chooseWorkingFolder } from './session/working-folder.ts';
+import { Reporter } from './reporter.ts';
+import { openOutput } from './stdio/output.ts';
 import { StdioTransport } from './stdio/transport.ts';
 
 /** What a stdio program is made with. */
@@ -22,39 +27,31 @@ export interface AppParts {
 
 /** The bridge over stdio: one client, from its first byte to its last. */
 export class App {
-  readonly logger: DeferredLogger;
+  readonly logger: Logger;
   readonly #parts: AppParts;
-  readonly #errors: ErrorOutput;
+  readonly #reporter: Reporter;
   readonly #transport: StdioTransport;
+  readonly #foundation: Foundation;
   readonly #bridge: Bridge;
+  #profile: Profile | undefined;
 
   /** Takes over the descriptors of standard output and standard error. */
   constructor(parts: AppParts) {
     const { resolved, host, nodeVersion } = parts;
     const { settings } = resolved;
-    const redactor = new Redactor();
     this.#parts = parts;
-    this.#errors = new ErrorOutput(openOutput(2));
+    this.#reporter = new Reporter(settings.logLevel);
+    this.logger = this.#reporter.logger;
     this.#transport = new StdioTransport(parts.input, openOutput(1));
-    this.logger = new DeferredLogger({
-      level: settings.logLevel,
-      redactor,
-      write: (line) => {
-        this.#errors.print(line);
-      },
-    });
     const tell = (text: string): void => {
-      this.#errors.print(`cloakbrowser-mcp: ${redactor.clean(text)}\n`);
+      this.#reporter.tell(text);
     };
-    this.#bridge = new Bridge({
+    this.#foundation = new Foundation({
       resolved,
       host,
       logger: this.logger,
-      redactor,
+      redactor: this.#reporter.redactor,
       nodeVersion,
-      send: (line) => {
-        this.#transport.send(line);
-      },
       onChild: (child) => {
         const hold = (): void => {
           this.#transport.holdInput(child.stdin);
@@ -69,17 +66,18 @@ export class App {
       locateUpstream: () => createRequire(import.meta.url).resolve('@playwright/mcp/package.json'),
       binaryWorkerUrl: new URL('./binary-worker.js', import.meta.url),
     });
+    this.#bridge = this.#makeBridge();
     for (const line of [...resolved.problems.map((problem) => problem.message), ...resolved.warnings]) tell(line);
   }
 
   /** Prints on standard error what was meant for standard output. */
   print(text: string): void {
-    this.#errors.print(text);
+    this.#reporter.print(text);
   }
 
   /** Kills and removes everything at once. */
   force(): void {
-    this.#bridge.force();
+    this.#foundation.factory.force();
   }
 
   /** Serves the client until the signal is aborted, then ends everything. False when something did not end cleanly. */
@@ -101,7 +99,7 @@ export class App {
     );
     await aborted(signal);
     this.logger.info('session ending', { reason: String(signal.reason) });
-    const isClean = await this.#bridge.close().then(
+    const isClean = await this.#close().then(
       () => true,
       (failure: unknown) => {
         this.logger.error('session not closed cleanly', { reason: messageOf(failure) });
@@ -109,10 +107,53 @@ export class App {
       },
     );
     await this.#transport.close();
-    await this.logger.close();
-    await this.#errors.close();
-    await this.#bridge.settle();
+    await this.#reporter.close();
+    await this.#foundation.factory.settle();
     return isClean;
+  }
+
+  async #close(): Promise<void> {
+    try {
+      await this.#bridge.close();
+    } finally {
+      await this.#foundation.close();
+    }
+  }
+
+  #makeBridge(): Bridge {
+    const foundation = this.#foundation;
+    const { planner, settings } = foundation.setup;
+    const { factory } = foundation;
+    const children = new Children({
+      foundation,
+      logger: this.logger,
+      planner,
+      headless: settings.headless,
+      factory,
+      place: (folder) => this.#place(folder),
+      hasOwnSeed: false,
+    });
+    return new Bridge({
+      foundation,
+      client: singleStream((parts) => {
+        this.#transport.send(parts);
+      }),
+      logger: this.logger,
+      isEager: true,
+      headless: settings.headless,
+      lodge: () => ({ children }),
+    });
+  }
+
+  #place(sessionFolder: string): Place {
+    const { host } = this.#parts;
+    const { settings } = this.#foundation.setup;
+    const working = chooseWorkingFolder(host, sessionFolder);
+    const place = { env: host.env, platform: host.platform, home: host.homeDir, sessionFolder };
+    this.#profile ??= resolveProfile({ ...settings, ...place });
+    const { userDataDir, note } = this.#profile;
+    const profile = settings.isolated ? 'in memory' : (userDataDir ?? "upstream's default");
+    return { cwd: working.path, userDataDir, profile, notes: [working.note, note] };
   }
 }
 

@@ -1,5 +1,5 @@
 import { separateCredentials } from './browser/launch.ts';
-import type { Resolved } from './config/resolve.ts';
+import { type Resolved, secretValues } from './config/resolve.ts';
 import { ownedVariables } from './config/upstream-flags.ts';
 import { BridgeError, toBridgeError } from './core/errors.ts';
 import type { Host } from './core/host.ts';
@@ -43,8 +43,8 @@ export function prepareSetup(parts: SetupParts): Setup {
   const { upstreamCli, config } = resolved.settings;
   const upstream = attempt(() => findUpstream(upstreamCli, () => parts.locateUpstream()));
   const userConfig = attempt(() => (config === undefined ? {} : readUserConfig(config)));
-  const { settings, sources } = withUserChoices(resolved, userConfig.value ?? {});
-  redactor.add(...secretsIn(userConfig.value ?? {}));
+  const { settings, sources } = withOwnProfiles(withUserChoices(resolved, userConfig.value ?? {}));
+  redactor.add(...secretsIn(userConfig.value ?? {}), ...secretValues(settings));
   const proxy = proxyOf(settings);
   registerCredentials(redactor, settings.proxyServer, proxy);
   const planner = new ChildPlanner({
@@ -104,6 +104,17 @@ function withUserChoices(resolved: Resolved, config: UpstreamConfig): Pick<Resol
   const source = { kind: 'file', name: `file ${resolved.settings.config ?? ''}` } as const;
   const sources = Object.fromEntries(Object.keys(chosen).map((name) => [name, source]));
   return { settings: { ...resolved.settings, ...chosen }, sources: { ...resolved.sources, ...sources } };
+}
+
+/** Over HTTP no setting, variable or file may give two sessions the same profile. */
+function withOwnProfiles(chosen: Pick<Resolved, 'settings' | 'sources'>): Pick<Resolved, 'settings' | 'sources'> {
+  const { settings, sources } = chosen;
+  if (settings.transport === 'stdio') return chosen;
+  const source = { kind: 'default', name: 'default' } as const;
+  return {
+    settings: { ...settings, isolated: true, userDataDir: undefined },
+    sources: { ...sources, isolated: source, userDataDir: source },
+  };
 }
 
 function collectSecrets(redactor: Redactor, host: Host): void {

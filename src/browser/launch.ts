@@ -1,3 +1,5 @@
+import { randomInt } from 'node:crypto';
+
 import type { BinaryInfo } from './binary-info.ts';
 import type { ProxySettings, WrapperLaunch } from './binary-job.ts';
 import type { SandboxChoice } from './sandbox.ts';
@@ -63,6 +65,19 @@ export function planLaunch(parts: PlanParts): LaunchPlan {
     info,
     notes: note === undefined ? [] : [note],
   };
+}
+
+const seedFlag = '--fingerprint=';
+
+/** A new fingerprint seed, from the range that cloakbrowser 0.5.10 draws from. */
+export function drawSeed(): number {
+  return randomInt(10_000, 100_000);
+}
+
+/** The plan with another fingerprint seed, where the wrapper drew one; a seed among the user's own arguments stays. */
+export function withSeed(plan: LaunchPlan, seed: number, extraArgs: readonly string[] = []): LaunchPlan {
+  if (extraArgs.some((arg) => arg.startsWith(seedFlag))) return plan;
+  return { ...plan, args: plan.args.map((arg) => (arg.startsWith(seedFlag) ? `${seedFlag}${seed}` : arg)) };
 }
 
 function decode(text: string): string {

@@ -1,4 +1,5 @@
 import type { ParsedFlags } from '../config/layers.ts';
+import { httpGroup } from '../config/option.ts';
 import { type SettingName, type Settings, options } from '../config/options.ts';
 
 function flagOf(name: SettingName): string {
@@ -7,13 +8,18 @@ function flagOf(name: SettingName): string {
   return `--${flag}`;
 }
 
+function isForHttp(name: SettingName): boolean {
+  return name === 'transport' || options.some((option) => option.name === name && option.group === httpGroup);
+}
+
 /**
- * The command line of a bridge that does what the user's own would, save for some settings: what the user gave for those
- * is left out, since lists add up.
+ * The command line of a bridge over stdio that does what the user's own would, save for some settings: what the user gave
+ * for those is left out, since lists add up, and so is what concerns HTTP.
  */
 export function bridgeArguments(flags: ParsedFlags, changes: Readonly<Partial<Record<SettingName, string>>>): string[] {
-  const kept = flags.given.filter(({ option }) => changes[option] === undefined);
+  const kept = flags.given.filter(({ option }) => changes[option] === undefined && !isForHttp(option));
   return [
+    '--transport=stdio',
     ...kept.map(({ option, value }) => `${flagOf(option)}=${value}`),
     ...Object.entries(changes).map(([name, value]) => `${flagOf(name as SettingName)}=${value}`),
     ...flags.upstream.flatMap(({ args }) => args),

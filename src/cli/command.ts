@@ -5,14 +5,14 @@ import { type Problem, problem, showValue, suggestion } from '../config/problem.
 import { type GivenUpstreamFlag, type UpstreamFlag, upstreamFlags } from '../config/upstream-flags.ts';
 
 /** What the program is asked to do; `serve` is what it does when nothing is asked. */
-export type Command = 'serve' | 'doctor' | 'demo' | 'help' | 'version';
+export type Command = 'serve' | 'doctor' | 'demo' | 'status' | 'help' | 'version';
 
 /** A command line, split but not validated. */
 export interface CommandLine {
   readonly command: Command;
-  /** `doctor --json`. */
+  /** `doctor --json`, `status --json`. */
   readonly json: boolean;
-  /** The page of `demo`. */
+  /** The page of `demo`, the server of `status`. */
   readonly url?: string;
   readonly flags: ParsedFlags;
 }
@@ -23,11 +23,18 @@ type Meaning =
   | { readonly kind: 'upstream'; readonly flag: UpstreamFlag }
   | { readonly kind: 'program'; readonly name: 'json' | 'help' | 'version' };
 
+const variadicFlags = new Set(upstreamFlags.filter(({ arity }) => arity === 'variadic').map(({ name }) => name));
+
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
 type FlagToken = Extract<Token, { kind: 'option' }>;
 
 const commandLine = { kind: 'flag', name: 'command line' } as const;
-const commands: readonly Command[] = ['serve', 'doctor', 'demo'];
+const commands: readonly Command[] = ['serve', 'doctor', 'demo', 'status'];
+/** Commands that take an address, with what it looks like. */
+const addresses: ReadonlyMap<Command | undefined, { readonly form: RegExp; readonly example: string }> = new Map([
+  ['demo', { form: /^(https?|file):/i, example: 'https://example.org' }],
+  ['status', { form: /^https?:\/\//i, example: 'http://127.0.0.1:3000' }],
+]);
 /** Words after a switch that are meant as its value, the wrong ones too, so that they are refused as such. */
 const switchWord = /^(true|false|yes|no|on|off|0|1)$/i;
 
@@ -124,7 +131,11 @@ class Reader {
       const follows = value === undefined ? '' : `, but ${value} follows; write ${rawName}=${value} if that is meant`;
       this.#refuse(rawName, `needs a value${follows}`);
     } else if (meaning.kind === 'option') {
-      this.given.push({ option: meaning.option.name, spelling: rawName, value });
+      const { name } = meaning.option;
+      const values = [value];
+      // Upstream's spelling of a list takes several words, as it does there.
+      if (variadicFlags.has(token.name)) this.#takeAll(values);
+      for (const one of values) this.given.push({ option: name, spelling: rawName, value: one });
     } else if (meaning.kind === 'upstream') {
       const args = inlineValue === true ? [`${rawName}=${value}`] : [rawName, value];
       if (meaning.flag.arity === 'variadic') this.#takeAll(args);
@@ -149,20 +160,21 @@ function checkWords(reader: Reader, words: readonly string[], isCommand: boolean
   }
 }
 
-function checkAddress(reader: Reader, url: string | undefined): void {
-  if (url === undefined || /^(https?|file):/i.test(url)) return;
-  const text = `demo takes a full address such as https://example.org, got ${showValue(url)}`;
+function checkAddress(reader: Reader, command: Command, url: string | undefined): void {
+  const wanted = addresses.get(command);
+  if (url === undefined || wanted === undefined || wanted.form.test(url)) return;
+  const text = `${command} takes a full address such as ${wanted.example}, got ${showValue(url)}`;
   reader.problems.push(problem(commandLine, text));
 }
 
 function commandOf(reader: Reader): Pick<CommandLine, 'command' | 'url'> {
   const named = commands.find((candidate) => candidate === reader.positionals[0]);
   const words = reader.positionals.slice(named === undefined ? 0 : 1);
-  const url = named === 'demo' ? words.shift() : undefined;
-  checkAddress(reader, url);
+  const url = addresses.has(named) ? words.shift() : undefined;
+  if (named !== undefined) checkAddress(reader, named, url);
   checkWords(reader, words, named !== undefined);
-  if (named !== 'doctor' && reader.program.has('json')) {
-    reader.problems.push(problem({ kind: 'flag', name: '--json' }, 'belongs to the doctor command'));
+  if (reader.program.has('json') && named !== 'doctor' && named !== 'status') {
+    reader.problems.push(problem({ kind: 'flag', name: '--json' }, 'belongs to the commands doctor and status'));
   }
   if (reader.program.has('help')) return { command: 'help' };
   if (reader.program.has('version')) return { command: 'version' };

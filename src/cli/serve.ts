@@ -1,4 +1,5 @@
 import { App } from '../app.ts';
+import type { HttpApp } from '../http-app.ts';
 import type { Resolved } from '../config/resolve.ts';
 import { currentHost } from './host.ts';
 import { watchStop } from './stop.ts';
@@ -39,4 +40,39 @@ export async function serve(resolved: Resolved): Promise<number> {
   });
   const isClean = await app.serve(watch.signal);
   return isClean && !hasFailed ? 0 : 1;
+}
+
+/** Serves clients over Streamable HTTP until a signal comes. Returns the exit code. */
+export async function serveHttp(resolved: Resolved): Promise<number> {
+  const running: { app?: HttpApp } = {};
+  let hasFailed = false;
+  // Before anything is loaded: a signal that comes meanwhile must not be lost.
+  const watch = watchStop(
+    (code) => {
+      running.app?.force();
+      process.exit(code);
+    },
+    (failure) => {
+      hasFailed = true;
+      running.app?.logger.error('program failed', { reason: failure.message });
+    },
+    () => running.app?.reload(),
+  );
+  const startedAt = Date.now() / 1000;
+  const { HttpApp: Program } = await import('../http-app.ts');
+  const made = new Program({
+    resolved,
+    host: currentHost(),
+    nodeVersion: process.versions.node,
+    self: () => {
+      const { user, system } = process.cpuUsage();
+      return { memoryBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6, startedAt };
+    },
+  });
+  running.app = made;
+  guardStdout((text) => {
+    made.print(text);
+  });
+  const code = await made.serve(watch.signal);
+  return hasFailed ? Math.max(code, 1) : code;
 }

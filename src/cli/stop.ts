@@ -1,3 +1,6 @@
+import { closeSync, openSync } from 'node:fs';
+import { isatty } from 'node:tty';
+
 import { BridgeError } from '../core/errors.ts';
 
 /** How often the parent is looked at. A client that was killed while something else holds its pipe is noticed within this time. */
@@ -27,18 +30,39 @@ function watchParent(onGone: () => void): void {
   timer.unref();
 }
 
+/** True where a terminal controls the program: once it is closed, SIGHUP means that, and no wish to reload. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Turns signals, an uncaught failure and the death of the parent into one abort. A second signal calls `force`, for
- * somebody who does not want to wait for the ordered end.
+ * somebody who does not want to wait for the ordered end. With `reload` it is a service: SIGHUP means to reload, and the
+ * parent's death nothing.
  */
-export function watchStop(force: (exitCode: number) => void, onFailure: (failure: BridgeError) => void): StopWatch {
+export function watchStop(
+  force: (exitCode: number) => void,
+  onFailure: (failure: BridgeError) => void,
+  reload?: () => void,
+): StopWatch {
   const controller = new AbortController();
   const stop = (reason: string): void => {
     if (!controller.signal.aborted) controller.abort(reason);
   };
+  // Asked now: the descriptors of a terminal that was closed are none of a terminal any more.
+  const isFromTerminal = isatty(0) || isatty(2);
   let firstAt: number | undefined;
   for (const [signal, exitCode] of Object.entries(exitCodes)) {
     process.on(signal, () => {
+      if (signal === 'SIGHUP' && reload !== undefined && (!isFromTerminal || hasTerminal())) {
+        reload();
+        return;
+      }
       // Clients end stdin first and send a signal when it takes long: that one is the first, not the second.
       if (firstAt !== undefined && performance.now() - firstAt > sameSignalMs) force(exitCode);
       firstAt ??= performance.now();
@@ -52,8 +76,11 @@ export function watchStop(force: (exitCode: number) => void, onFailure: (failure
   };
   process.on('uncaughtException', fail);
   process.on('unhandledRejection', fail);
-  watchParent(() => {
-    stop('the parent process ended');
-  });
+  // A service is meant to outlive the shell that started it.
+  if (reload === undefined) {
+    watchParent(() => {
+      stop('the parent process ended');
+    });
+  }
   return { signal: controller.signal, stop };
 }

@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { readConfigFile } from './file.ts';
-import { type Option, options, type SettingName, settingsSchema, variablePrefix } from './options.ts';
+import { type Option, options, type SettingName, variablePrefix } from './options.ts';
 import { type Problem, problem, type GivenSource } from './problem.ts';
 import type { GivenUpstreamFlag } from './upstream-flags.ts';
 
@@ -42,7 +42,8 @@ export interface Raw {
 }
 
 function readList(text: string, separator: string): unknown {
-  if (!text.trimStart().startsWith('['))
+  // An IPv6 address with its brackets is no JSON array.
+  if (!text.trimStart().startsWith('[') || /^\s*\[[0-9a-f]*:/i.test(text))
     return text === '' ? text : text.split(new RegExp(separator)).map((item) => item.trim());
   try {
     return JSON.parse(text);
@@ -126,6 +127,7 @@ export function mergeLayers(input: ResolveInput): Layers {
     if (found !== undefined) raw.set(option.name, { ...found, folder: input.cwd });
   }
   // A value that is no path is told with the rest of the settings.
-  const path = settingsSchema.shape.configFile.safeParse(raw.get('configFile')?.value).data;
-  return { raw, problems: path === undefined ? [] : addFile(raw, resolve(input.cwd, path), input) };
+  const path = raw.get('configFile')?.value;
+  const isPath = options.some(({ name, schema }) => name === 'configFile' && schema().safeParse(path).success);
+  return { raw, problems: isPath && typeof path === 'string' ? addFile(raw, resolve(input.cwd, path), input) : [] };
 }

@@ -1,5 +1,7 @@
 import * as z from 'zod/mini';
-import { choice, integer, list, metaOf, option, type OptionMeta, path, text, toggle } from './option.ts';
+import { httpAccessFields } from './http-access-options.ts';
+import { httpSessionFields } from './http-session-options.ts';
+import { choice, integer, list, type Field, option, type OptionMeta, path, text, toggle } from './option.ts';
 
 /** Shorter waits make every ordinary start fail. */
 const shortestWaitMs = 100;
@@ -25,10 +27,11 @@ function isProxy(value: string): boolean {
 }
 
 const fields = {
-  transport: option(choice(['stdio']), {
+  transport: option(choice(['stdio', 'streamable-http']), {
     group: 'Bridge',
     default: 'stdio',
-    description: 'How the client talks to the bridge.',
+    description:
+      "How clients talk to the bridge: one over stdio, or many over Streamable HTTP. Without it upstream's flags `--port` and `--host` choose Streamable HTTP; their variables never do.",
   }),
   configFile: option(path(), {
     group: 'Bridge',
@@ -214,16 +217,23 @@ const fields = {
     description:
       'Further Chromium arguments. Commas within an argument are kept; the next one starts at a comma before a dash.',
   }),
+
+  ...httpAccessFields,
+  ...httpSessionFields,
 };
 
-/** The one schema of all settings. */
-export const settingsSchema = z.strictObject(fields);
+type Shape = { [Name in keyof typeof fields]: ReturnType<(typeof fields)[Name]['schema']> };
+
+/** The schema of all settings together, as a config file may hold them; for the reference and for types. */
+export function settingsSchema() {
+  return z.strictObject(Object.fromEntries(options.map(({ name, schema }) => [name, schema()])) as Shape);
+}
 
 /** The settings as the bridge uses them. */
-export type Settings = z.output<typeof settingsSchema>;
+export type Settings = z.output<z.ZodMiniObject<Shape, z.core.$strict>>;
 
 /** Name of a setting, as in the config file. */
-export type SettingName = keyof Settings;
+export type SettingName = keyof typeof fields;
 
 /** A setting with what is known of it. */
 export interface Option extends OptionMeta {
@@ -232,6 +242,8 @@ export interface Option extends OptionMeta {
   readonly flags: readonly string[];
   /** The variables that give it, the first one winning. */
   readonly variables: readonly { readonly name: string; readonly isInverse?: true }[];
+  /** Of the value, optional or with its default. */
+  readonly schema: () => z.ZodMiniType;
 }
 
 /** What all of the bridge's own variables start with. */
@@ -242,8 +254,7 @@ function spell(name: string, separator: string): string {
 }
 
 function describe(name: SettingName): Option {
-  const meta = metaOf(fields[name]);
-  if (meta === undefined) throw new TypeError(`the option ${name} has no text`);
+  const meta: Field<z.ZodMiniType> = fields[name];
   return {
     ...meta,
     name,

@@ -19,7 +19,7 @@ function flagUsage(option: Option): string {
 /** The default of an option as text, or what holds without one. */
 export function defaultText(option: Option): string {
   if (option.default === undefined) return option.unset ?? 'none';
-  if (Array.isArray(option.default) && option.default.length === 0) return 'none';
+  if (Array.isArray(option.default)) return option.default.length === 0 ? 'none' : option.default.join(', ');
   return typeof option.default === 'string' ? option.default : JSON.stringify(option.default);
 }
 
@@ -61,12 +61,13 @@ export function helpText(): string {
   });
   return [
     'Usage: cloakbrowser-mcp [command] [options] [-- upstream options]',
-    'Playwright MCP with the CloakBrowser Chromium, as a server on stdio.',
+    'Playwright MCP with the CloakBrowser Chromium, as a server on stdio or HTTP.',
     [
       'Commands:',
-      '  serve            serve an MCP client on stdin and stdout (the default)',
-      '  doctor [--json]  check this computer and the settings',
-      '  demo [url]       open a page through the server and show what happens',
+      '  serve                  serve MCP clients (the default)',
+      '  doctor [--json]        check this computer and the settings',
+      '  demo [url]             open a page through the server, show what happens',
+      '  status [url] [--json]  ask a server over HTTP how it is',
     ].join('\n'),
     ...groups,
     `Other:\n  -h, --help       show this text\n  -V, --version    show the version`,
@@ -116,9 +117,8 @@ function roleRows(): string[][] {
     ['passed on unchanged', named('pass')],
     ['settings of the bridge, see above', named('own')],
     ['passed on with `--browser-engine playwright`, otherwise ignored with a warning', named('browser')],
-    ['refused: Streamable HTTP is not part of this version', named('http')],
     ["refused: they drive another browser than the bridge's", named('otherBrowser')],
-    ['ignored with a warning: they have no effect on stdio', named('httpOnly')],
+    ['ignored with a warning: each session has a browser of its own', named('sharedBrowser')],
   ];
 }
 
@@ -134,7 +134,7 @@ export function optionsPage(): string {
     'Written from the code by `npm run docs`; do not edit.',
     'A flag wins over the environment, the environment over the file that `--config-file` names, the file over the default. Of several variables the one named first wins. Relative paths start at the working folder, in the config file at its own folder. The file is described by [config.schema.json](config.schema.json).',
     'Switches are `--headless`, `--headless false`, `--headless=false` or `--no-headless`; in the environment and in the file they are `true` or `false`. Variables that belong to upstream or to CloakBrowser (`PLAYWRIGHT_MCP_...`, `CLOAKBROWSER_...`) also take `1` and `0`, and count as unset when empty.',
-    'A mistake on the command line ends the program with exit code 2. A mistake in the environment or in the file does not keep the server from starting: tools are listed, and browser calls are refused with the list of mistakes.',
+    'A mistake on the command line ends the program with exit code 2. A mistake in the environment or in the file does not keep the server from starting: tools are listed, and browser calls are refused with the list of mistakes. Over Streamable HTTP every mistake ends the program with exit code 2, since a service must not run half configured.',
     ...groups,
     '## Flags of Playwright MCP',
     "Upstream's flags keep their names and meaning. What follows `--` is passed on as it is, for flags of other upstream versions; only flags that the bridge decides are refused there.",

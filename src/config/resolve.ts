@@ -1,11 +1,18 @@
 import { resolve } from 'node:path';
-import { type Environment, mergeLayers, type Raw, type ResolveInput } from './layers.ts';
-import { type Option, options, type SettingName, type Settings, settingsSchema, variablePrefix } from './options.ts';
-import { hideCredentials, type Problem, problem, type SettingSource, showValue, suggestion } from './problem.ts';
+import { checkTransport, type Findings, type SettingSources } from './http-checks.ts';
+import { type Environment, type GivenFlag, mergeLayers, type Raw, type ResolveInput } from './layers.ts';
+import { httpGroup } from './option.ts';
+import { type Option, options, type SettingName, type Settings, variablePrefix } from './options.ts';
+import {
+  type GivenSource,
+  hideCredentials,
+  type Problem,
+  problem,
+  type SettingSource,
+  showValue,
+  suggestion,
+} from './problem.ts';
 import { passOn, variableWarnings } from './upstream-flags.ts';
-
-/** Where each setting came from. */
-export type SettingSources = Readonly<Record<SettingName, SettingSource>>;
 
 /** The settings with where each came from, and everything that is wrong with them. */
 export interface Resolved {
@@ -19,16 +26,6 @@ export interface Resolved {
 }
 
 type RawSettings = ReadonlyMap<string, Raw>;
-
-function valueOf(name: string, { value, folder }: Raw): unknown {
-  const option = options.find((candidate) => candidate.name === name);
-  const isPath = option?.form.kind === 'path' && settingsSchema.shape[option.name].safeParse(value).success;
-  return isPath ? resolve(folder, String(value)) : value;
-}
-
-function valuesOf(raw: RawSettings): Record<string, unknown> {
-  return Object.fromEntries([...raw].map(([name, given]) => [name, valueOf(name, given)]));
-}
 
 function unknownKey(key: string, { source }: Raw): Problem {
   const names = options.map((option) => option.name);
@@ -49,32 +46,79 @@ function wrongValue(option: Option, given: Raw, index: PropertyKey | undefined):
 
 interface Validated {
   readonly settings: Settings;
-  /** The given values that are good. */
-  readonly used: RawSettings;
-  readonly problems: readonly Problem[];
+  readonly sources: SettingSources;
+  /** By setting or unknown key. */
+  readonly problems: ReadonlyMap<string, Problem>;
+}
+
+function sourceOf(option: Option, used: ReadonlyMap<SettingName, unknown>, raw: RawSettings): SettingSource {
+  const given = used.has(option.name) ? raw.get(option.name) : undefined;
+  return given?.source ?? { kind: 'default', name: 'default' };
+}
+
+function defaultOf(option: Option): unknown {
+  return Array.isArray(option.default) ? [...(option.default as unknown[])] : option.default;
 }
 
 function validate(raw: RawSettings): Validated {
-  const result = settingsSchema.safeParse(valuesOf(raw));
-  if (result.success) return { settings: result.data, used: raw, problems: [] };
+  const used = new Map<SettingName, unknown>();
   const problems = new Map<string, Problem>();
-  const add = (name: string, describe: (given: Raw) => Problem): void => {
-    const given = raw.get(name);
-    // One line for each setting, even if several rules refuse its value.
-    if (given !== undefined && !problems.has(name)) problems.set(name, describe(given));
-  };
-  for (const issue of result.error.issues) {
-    const [name, index] = issue.path;
-    if (issue.code === 'unrecognized_keys') for (const key of issue.keys) add(key, (given) => unknownKey(key, given));
-    const option = options.find((candidate) => candidate.name === name);
-    if (option !== undefined) add(option.name, (given) => wrongValue(option, given, index));
+  for (const option of options) {
+    const given = raw.get(option.name);
+    if (given === undefined) continue;
+    const { success, data, error } = option.schema().safeParse(given.value);
+    if (!success) problems.set(option.name, wrongValue(option, given, error.issues[0]?.path[0]));
+    else used.set(option.name, option.form.kind === 'path' ? resolve(given.folder, String(data)) : data);
   }
-  const used = new Map([...raw].filter(([name]) => !problems.has(name)));
-  return { settings: settingsSchema.parse(valuesOf(used)), used, problems: [...problems.values()] };
+  for (const [name, given] of raw)
+    if (!options.some((option) => option.name === name)) problems.set(name, unknownKey(name, given));
+  const values = options.map((option) => [option.name, used.get(option.name) ?? defaultOf(option)] as const);
+  const sources = options.map((option) => [option.name, sourceOf(option, used, raw)]);
+  return {
+    // What an option's own schema lets through is of its type.
+    settings: Object.fromEntries(values.filter(([, value]) => value !== undefined)) as Settings,
+    sources: Object.fromEntries(sources) as SettingSources,
+    problems,
+  };
 }
 
-function conflicts({ isolated, userDataDir }: Settings, sources: SettingSources): Problem[] {
-  if (!isolated || userDataDir === undefined) return [];
+/** Upstream's flags `--port` and `--host` ask for HTTP, as they do there; its variables may be left over from elsewhere. */
+function askForHttp(flags: readonly GivenFlag[]): GivenSource | undefined {
+  const asking = flags.find(({ spelling }) => spelling === '--port' || spelling === '--host');
+  return asking === undefined ? undefined : { kind: 'flag', name: asking.spelling };
+}
+
+function chooseTransport(valid: Validated, asking: GivenSource | undefined): Validated {
+  const { settings, sources } = valid;
+  if (asking === undefined || sources.transport.kind !== 'default') return valid;
+  return {
+    ...valid,
+    settings: { ...settings, transport: 'streamable-http' },
+    sources: { ...sources, transport: asking },
+  };
+}
+
+function transportClash({ settings, sources }: Validated, asking: GivenSource | undefined): Problem[] {
+  if (asking === undefined || settings.transport !== 'stdio' || sources.transport.kind !== 'flag') return [];
+  return [problem(asking, `cannot be combined with ${sources.transport.name} stdio, which listens on no port`)];
+}
+
+/** Over stdio a variable that is wrong only for HTTP, such as the port that Kubernetes adds for a service, does no harm. */
+function forgiveIdle({ settings, problems }: Validated): Findings {
+  const isIdle = ([name, { kind }]: readonly [string, Problem]): boolean =>
+    settings.transport === 'stdio' &&
+    kind !== 'flag' &&
+    options.some((option) => option.name === name && option.group === httpGroup);
+  const all = [...problems];
+  return {
+    problems: all.filter((found) => !isIdle(found)).map(([, found]) => found),
+    warnings: all.filter(isIdle).map(([, { message }]) => `${message}; ignored over stdio`),
+  };
+}
+
+function conflicts({ isolated, userDataDir, transport }: Settings, sources: SettingSources): Problem[] {
+  // Over HTTP neither counts, which a warning tells.
+  if (!isolated || userDataDir === undefined || transport !== 'stdio') return [];
   // Named by the one outside the command line if there is one: only a wrong command line ends the program.
   const isOnlyFlag = sources.isolated.kind === 'flag' && sources.userDataDir.kind !== 'flag';
   const source = isOnlyFlag ? sources.userDataDir : sources.isolated;
@@ -98,13 +142,12 @@ function unknownVariables(env: Environment): string[] {
 /** Merges flags, environment, config file and defaults, validates once, and reports everything that is wrong. */
 export function resolveSettings(input: ResolveInput): Resolved {
   const layers = mergeLayers(input);
-  const { settings, used, problems } = validate(layers.raw);
-  const sourceOf = (name: SettingName): SettingSource => used.get(name)?.source ?? { kind: 'default', name: 'default' };
-  const sources = Object.fromEntries(options.map(({ name }) => [name, sourceOf(name)])) as Record<
-    SettingName,
-    SettingSource
-  >;
+  const asking = askForHttp(input.flags.given);
+  const valid = chooseTransport(validate(layers.raw), asking);
+  const { settings, sources } = valid;
   const passed = passOn(input.flags.upstream, input.flags.rest, settings.browserEngine);
+  const values = forgiveIdle(valid);
+  const transport = checkTransport(settings, sources);
   const idle = settings.proxyBypass !== undefined && settings.proxyServer === undefined;
   return {
     settings,
@@ -113,13 +156,17 @@ export function resolveSettings(input: ResolveInput): Resolved {
       ...input.flags.problems,
       ...passed.problems,
       ...layers.problems,
-      ...problems,
+      ...values.problems,
       ...conflicts(settings, sources),
+      ...transportClash(valid, asking),
+      ...transport.problems,
     ],
     warnings: [
       ...passed.warnings,
       ...unknownVariables(input.env),
       ...variableWarnings(settings.browserEngine, input.env),
+      ...values.warnings,
+      ...transport.warnings,
       ...(idle ? [`${sources.proxyBypass.name}: has no effect without a proxy server`] : []),
     ],
     upstreamArgs: passed.args,
@@ -133,13 +180,26 @@ export interface DescribedSetting {
   readonly source: string;
 }
 
+const hiddenSecret = '[redacted]';
+
+/** A secret that is given is told to be there and nothing more. */
+function describedValue({ secret }: Option, value: Settings[SettingName]): DescribedSetting['value'] {
+  if (value === undefined) return null;
+  if (Array.isArray(value)) return value.map((item) => (secret === 'whole' ? hiddenSecret : hideCredentials(item)));
+  if (typeof value !== 'string') return value;
+  return secret === 'whole' ? hiddenSecret : hideCredentials(value);
+}
+
 /** All settings with their sources, for `cloakbrowser_bridge_info`, the doctor and the log; holds no secret. */
 export function describeSettings({ settings, sources }: Pick<Resolved, 'settings' | 'sources'>): DescribedSetting[] {
-  return options.map(({ name }) => {
-    const value = settings[name];
-    const source = sources[name].name;
-    if (typeof value === 'string') return { name, value: hideCredentials(value), source };
-    if (Array.isArray(value)) return { name, value: value.map(hideCredentials), source };
-    return { name, value: value ?? null, source };
+  return options.map((option) => {
+    const { name } = option;
+    return { name, value: describedValue(option, settings[name]), source: sources[name].name };
   });
+}
+
+/** The values that no log and no answer may show, whichever source gave them. */
+export function secretValues(settings: Settings): string[] {
+  const values = options.filter(({ secret }) => secret === 'whole').flatMap(({ name }) => settings[name]);
+  return values.filter((value) => typeof value === 'string');
 }

@@ -7,7 +7,7 @@ import { defaultText } from './reference.ts';
  * of zod into every start otherwise (54 instead of 33 KB).
  */
 export function configSchema(): Record<string, unknown> {
-  const generated = z.toJSONSchema(settingsSchema, { io: 'input' });
+  const generated = z.toJSONSchema(settingsSchema(), { io: 'input' });
   const properties: Record<string, unknown> = {
     $schema: { type: 'string', description: 'Where this schema is found, for editors.' },
   };

@@ -6,9 +6,9 @@ export type Arity = 'none' | 'value' | 'variadic';
 
 /**
  * What the bridge does with a flag of upstream: pass it on, use it as its own setting, pass it on only where upstream
- * chooses the browser, refuse it, or drop it with a warning.
+ * chooses the browser, refuse it since it names another browser, or drop it with a warning since sessions share none.
  */
-type Role = 'pass' | 'own' | 'browser' | 'http' | 'otherBrowser' | 'httpOnly';
+type Role = 'pass' | 'own' | 'browser' | 'otherBrowser' | 'sharedBrowser';
 
 /** A flag of upstream's command line. */
 export interface UpstreamFlag {
@@ -44,28 +44,23 @@ export const upstreamFlags: readonly UpstreamFlag[] = [
   ),
   ...flags('pass', 'variadic', 'grant-permissions init-page init-script'),
   ...flags('own', 'none', 'headless isolated no-sandbox sandbox'),
-  ...flags('own', 'value', 'config executable-path output-dir proxy-bypass proxy-server user-data-dir'),
+  ...flags('own', 'value', 'config executable-path host output-dir port proxy-bypass proxy-server user-data-dir'),
+  ...flags('own', 'variadic', 'allowed-hosts'),
   ...flags('browser', 'value', 'browser'),
-  ...flags('http', 'value', 'port host'),
   ...flags('otherBrowser', 'none', 'extension'),
   ...flags('otherBrowser', 'value', 'cdp-endpoint cdp-timeout endpoint profile-dir-name'),
   ...flags('otherBrowser', 'variadic', 'cdp-header remote-header'),
-  ...flags('httpOnly', 'none', 'shared-browser-context'),
-  ...flags('httpOnly', 'variadic', 'allowed-hosts'),
+  ...flags('sharedBrowser', 'none', 'shared-browser-context'),
 ];
 
-const notHere = 'Streamable HTTP is not part of this version; remove it, the bridge talks over stdio';
 const otherBrowser = "drives another browser than the bridge's; remove it, or run @playwright/mcp directly";
 const chooseEngine =
   'has no effect with CloakBrowser; --browser-engine playwright leaves the choice of the browser to upstream';
-const httpOnly = 'has no effect on stdio';
+const sharedBrowser = 'has no effect, each session has a browser of its own';
 
 /** Variables of upstream that are no settings of ours and yet must not reach the child, with what is said of each. */
 const keptVariables: Readonly<Record<string, string>> = {
-  PLAYWRIGHT_MCP_PORT: notHere,
-  PLAYWRIGHT_MCP_HOST: notHere,
-  PLAYWRIGHT_MCP_ALLOWED_HOSTS: httpOnly,
-  PLAYWRIGHT_MCP_SHARED_BROWSER_CONTEXT: httpOnly,
+  PLAYWRIGHT_MCP_SHARED_BROWSER_CONTEXT: sharedBrowser,
   PLAYWRIGHT_MCP_CDP_ENDPOINT: otherBrowser,
   PLAYWRIGHT_MCP_CDP_HEADERS: otherBrowser,
   PLAYWRIGHT_MCP_CDP_TIMEOUT: otherBrowser,
@@ -119,9 +114,8 @@ export function passOn(given: readonly GivenUpstreamFlag[], rest: readonly strin
   const warnings: string[] = [];
   for (const { flag, args: own } of given) {
     const source = { kind: 'flag', name: `--${flag.name}` } as const;
-    if (flag.role === 'http') problems.push(problem(source, notHere));
-    else if (flag.role === 'otherBrowser') problems.push(problem(source, otherBrowser));
-    else if (flag.role === 'httpOnly') warnings.push(`${source.name}: ignored, ${httpOnly}`);
+    if (flag.role === 'otherBrowser') problems.push(problem(source, otherBrowser));
+    else if (flag.role === 'sharedBrowser') warnings.push(`${source.name}: ignored, ${sharedBrowser}`);
     else if (flag.role === 'browser' && engine === 'cloak') warnings.push(`${source.name}: ignored, ${chooseEngine}`);
     else args.push(...own);
   }

@@ -1,17 +1,4 @@
-/** Whose error it is: the user's input, the host the bridge runs on, or the bridge itself. */
-export type Fault = 'user' | 'host' | 'bridge';
-
-interface ErrorKind {
-  readonly fault: Fault;
-  /** Exit code of the program when the error ends it. */
-  readonly exit: number;
-  /** Status of an HTTP answer. */
-  readonly http: number;
-  /** JSON-RPC code; -32010 to -32019 are ours, the rest are JSON-RPC's own. */
-  readonly rpc: number;
-  /** One sentence for the reference page: when a user meets this error. */
-  readonly when: string;
-}
+import { type ErrorKind, httpErrors } from './http-errors.ts';
 
 /** Every error the bridge can report. The closed list is the source of `docs/reference/errors.md`. */
 export const errorTable = {
@@ -164,6 +151,7 @@ export const errorTable = {
     when: 'A message is no JSON-RPC request or uses an id that is still in use.',
   },
   parse_error: { fault: 'user', exit: 1, http: 400, rpc: -32700, when: 'A line from the client is not JSON.' },
+  ...httpErrors,
   internal: {
     fault: 'bridge',
     exit: 1,

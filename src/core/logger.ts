@@ -15,6 +15,7 @@ export interface LogFields {
   version?: string | undefined;
   line?: string | undefined;
   hint?: string | undefined;
+  host?: string | undefined;
 }
 
 /** Where events go. The event is a past-tense phrase; `info` for lifecycle, `debug` per call, `warn` recovered, `error` act. */
@@ -23,4 +24,51 @@ export interface Logger {
   info(event: string, fields?: LogFields): void;
   warn(event: string, fields?: LogFields): void;
   error(event: string, fields?: LogFields): void;
+}
+
+/**
+ * A logger that adds the same fields to every event, e.g. the session that it is about. `clean` takes out of the other
+ * texts what only this owner knows to be secret.
+ */
+export function withFields(logger: Logger, added: LogFields, clean: (text: string) => string = (text) => text): Logger {
+  const at =
+    (level: keyof Logger) =>
+    (event: string, fields: LogFields = {}): void => {
+      const cleaned = Object.entries(fields).map(([name, value]) => [
+        name,
+        typeof value === 'string' ? clean(value) : (value as unknown),
+      ]);
+      logger[level](event, { ...added, ...(Object.fromEntries(cleaned) as LogFields) });
+    };
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
+
+/** A logger whose events can be given to another one later, for what changes its owner. */
+export class HandedLogger implements Logger {
+  #target: Logger;
+
+  constructor(target: Logger) {
+    this.#target = target;
+  }
+
+  /** From now on events go there. */
+  hand(target: Logger): void {
+    this.#target = target;
+  }
+
+  debug(event: string, fields?: LogFields): void {
+    this.#target.debug(event, fields);
+  }
+
+  info(event: string, fields?: LogFields): void {
+    this.#target.info(event, fields);
+  }
+
+  warn(event: string, fields?: LogFields): void {
+    this.#target.warn(event, fields);
+  }
+
+  error(event: string, fields?: LogFields): void {
+    this.#target.error(event, fields);
+  }
 }

@@ -3,8 +3,10 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { pause } from './deadline.ts';
 import type { Host } from './host.ts';
 
-/** How often the process table is looked at while waiting for processes to end. */
+/** Pause between two looks at the process table while processes end: short at first, since most end soon. */
 const pollMs = 40;
+const longestPollMs = 300;
+const pollGrowth = 1.5;
 
 /** When a process started, in a form that tells it from a later one with the same pid; undefined if it is gone. Linux only. */
 export function startTimeOf(pid: number): string | undefined {
@@ -86,8 +88,9 @@ export function killProcesses(host: Host, pids: readonly number[]): void {
 export async function endMarkedProcesses(host: Host, tempDir: string, graceMs: number): Promise<number> {
   const killAt = performance.now() + graceMs;
   let left = processesMarkedBy(host, tempDir);
-  while (left.length > 0 && performance.now() < killAt) {
-    await pause(pollMs);
+  // Each look reads all of the table, which with many browsers ending at once would leave time for nothing else.
+  for (let waitMs = pollMs; left.length > 0 && performance.now() < killAt; waitMs *= pollGrowth) {
+    await pause(Math.min(waitMs, longestPollMs));
     left = processesMarkedBy(host, tempDir);
   }
   const forced = left.length;

@@ -21,6 +21,8 @@ export interface BridgeFacts {
     readonly workingFolder: string;
     readonly profile: string;
   };
+  /** The session's place on an HTTP server; undefined over stdio. */
+  readonly http: Readonly<Record<string, unknown>> | undefined;
   readonly generation: { readonly number: number; readonly state: string; readonly pid: number | undefined };
   readonly lastLoss: { readonly generation: number; readonly reason: string; readonly at: string } | undefined;
   readonly startFailure: BridgeError | undefined;
@@ -45,6 +47,7 @@ export function describeBridge(facts: BridgeFacts): Readonly<Record<string, unkn
       cliPath: upstream.cliPath,
       overridden: upstream.isOverridden,
     },
+    http: facts.http ?? null,
     generation: { ...facts.generation, pid: facts.generation.pid ?? null },
     lastLoss: facts.lastLoss ?? null,
     startFailure:

@@ -4,6 +4,7 @@ import type { LineParts } from '../core/framing.ts';
 import { idOfCutLine, idOfLargeAnswer, kindOfCutLine } from '../core/line-ends.ts';
 import type { Logger } from '../core/logger.ts';
 import { errorLine, notificationLine } from './answers.ts';
+import type { Told } from './client-port.ts';
 
 /** A child that tells more than this before its client is there floods us. */
 const maxEarly = 1000;
@@ -21,8 +22,8 @@ export interface LinkEvents {
   onLargeAnswer(idText: string, chunks: readonly Buffer[]): boolean;
   /** An answer that was too long to be kept; its id, if it could be told. */
   onOversize(idText: string | undefined, bytes: number): void;
-  /** A request or notification for the client, under an id of the session's own space. */
-  onMessage(parts: LineParts, message: { readonly method: string; readonly outerId: string | undefined }): void;
+  /** A request or notification for the client, under an id of the session's own space; false if it cannot be reached. */
+  onMessage(parts: LineParts, about: Told): boolean;
   /** The child said that its tool list changed. */
   onToolsChanged(): void;
 }
@@ -212,7 +213,11 @@ export class Link {
     const timer =
       method === 'roots/list' ? setTimeout(() => this.#giveUp(`n${outerId}`), this.#parts.rootsTimeoutMs) : undefined;
     this.#asked.set(`n${outerId}`, { childId, timer });
-    this.#events.onMessage(withId(request, outerId), { method, outerId });
+    if (this.#events.onMessage(withId(request, outerId), { method, outerId })) return;
+    this.failAnswer(
+      outerId,
+      new BridgeError('no_answer', `The client has no open stream to be asked on for ${method}.`),
+    );
   }
 
   /** Answers the child in the client's place; what a person answers has no limit of ours, a list of folders has. */
@@ -241,7 +246,8 @@ export class Link {
     const method = message.method ?? '';
     if (method === 'notifications/tools/list_changed') events.onToolsChanged();
     const parts = method === 'notifications/cancelled' ? this.#cancelForClient(message) : [message.line];
-    if (parts !== undefined) events.onMessage(parts, { method, outerId: undefined });
+    const progressToken = (): unknown => paramsOf(message)?.['progressToken'];
+    if (parts !== undefined) events.onMessage(parts, { method, outerId: undefined, progressToken });
   }
 
   /** The child withdraws a request to the client: the client knows it by the session's id. */

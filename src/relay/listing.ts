@@ -10,12 +10,13 @@ const maxPages = 1000;
 /** Time for the child to answer its own list; it is then busy, and the last known list is the better answer. */
 const refreshMs = 5000;
 
+const newestVersion = '2025-11-25';
 /** Protocol versions that we and upstream speak, newest first (facts: MCP revisions of the 2025 era). */
-const protocolVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
+export const knownVersions: readonly string[] = [newestVersion, '2025-06-18', '2025-03-26', '2024-11-05'];
 
 /** The version that both sides speak: the asked one if we know it, else our newest. */
 export function negotiateVersion(asked: unknown): string {
-  return protocolVersions.find((version) => version === asked) ?? protocolVersions[0];
+  return knownVersions.find((version) => version === asked) ?? newestVersion;
 }
 
 /** Reads the whole tool list of a child, following its pages. Throws `internal` when it is not one. */

@@ -68,6 +68,18 @@ const bridgeSchema = object({
   tools: object({ upstream: whole, local: whole, hidden: whole }),
   localTools: { type: 'array', items: text },
   session: object({ state: text, uptimeMs: whole, forwardedCalls: whole, workingFolder: text, profile: text }),
+  http: nullable(
+    object({
+      session: text,
+      replica: optionalText,
+      idleTtlMs: whole,
+      unusedTtlMs: whole,
+      maxAgeMs: { type: ['integer', 'null'] },
+      sessionSettings: { type: 'array', items: text },
+      rootsPassed: flag,
+      files: optionalText,
+    }),
+  ),
   generation: object({ number: whole, state: text, pid: { type: ['integer', 'null'] } }),
   lastLoss: nullable(object({ generation: whole, reason: text, at: text })),
   startFailure: nullable(failure),

@@ -42,6 +42,13 @@ export class PendingRequests {
     return this.#byId.get(idKey(idText));
   }
 
+  /** Bytes of the requests that wait at the gate. */
+  waitingBytes(): number {
+    let bytes = 0;
+    for (const { request } of this.#byId.values()) bytes += request?.line.length ?? 0;
+    return bytes;
+  }
+
   /** Forgets a request, since it is answered or cancelled; false if it was so already. */
   settle(pending: Pending): boolean {
     const key = idKey(pending.idText);

@@ -4,6 +4,7 @@ import type { LineParts } from '../core/framing.ts';
 import { scanArray, startsArray } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import { errorLine, failureLine, notificationLine, resultLine, tooLargeError } from './answers.ts';
+import type { ClientPort } from './client-port.ts';
 import type { Link } from './link.ts';
 import type { Listing } from './listing.ts';
 import { runTool } from './local-tools.ts';
@@ -21,7 +22,7 @@ export interface GatePort {
 
 /** What a relay is made with. */
 export interface RelayParts {
-  readonly client: { readonly send: (parts: LineParts) => void };
+  readonly client: ClientPort;
   readonly gate: GatePort;
   readonly listing: Listing;
   readonly logger: Logger;
@@ -54,6 +55,11 @@ export class Relay {
     return this.#forwarded;
   }
 
+  /** Bytes of the client's requests that wait for a child. */
+  get waitingBytes(): number {
+    return this.#pending.waitingBytes();
+  }
+
   /** Takes one line from the client. */
   accept(line: Buffer): void {
     if (startsArray(line)) {
@@ -69,7 +75,7 @@ export class Relay {
 
   /** Takes the notice that a line of the client was over the limit. */
   acceptOversize(idText: string | undefined, bytes: number, maxBytes: number): void {
-    this.#parts.client.send(errorLine(idText, tooLargeError('The request', bytes, maxBytes)));
+    this.#parts.client.answer(idText, errorLine(idText, tooLargeError('The request', bytes, maxBytes)));
   }
 
   /** Connects a ready child. */
@@ -82,9 +88,7 @@ export class Relay {
       onOversize: (idText, bytes) => {
         this.#failOversize(link, idText, tooLargeError('The answer', bytes, maxBytes));
       },
-      onMessage: (parts) => {
-        this.#parts.client.send(parts);
-      },
+      onMessage: (parts, about) => this.#parts.client.tell(parts, about),
       onToolsChanged: () => {
         this.#parts.listing.markStale();
       },
@@ -94,32 +98,37 @@ export class Relay {
   /** Answers everything that was with a lost child. */
   failAll(link: Link, errorFor: () => BridgeError): void {
     for (const { idText, method } of this.#pending.takeSentTo(link)) {
-      this.#parts.client.send(failureLine(idText, method, errorFor()));
+      this.#parts.client.answer(idText, failureLine(idText, method, errorFor()));
     }
   }
 
   /** Answers everything that has no answer yet: rather an error at the end than a wrong or no answer. */
   close(error: BridgeError): void {
     for (const { idText, method } of this.#pending.takeAll()) {
-      this.#parts.client.send(failureLine(idText, method, error));
+      this.#parts.client.answer(idText, failureLine(idText, method, error));
     }
   }
 
   /** Tells the client that the tool list is another one. */
   announceTools(): void {
-    if (this.#isInitialized) this.#parts.client.send(notificationLine('notifications/tools/list_changed'));
+    if (this.#isInitialized) this.#notify('notifications/tools/list_changed');
   }
 
   /** Tells the calls that wait with a progress token, and a client that asked for log messages, how a download goes. */
   tellProgress(progress: { readonly progress: number; readonly total?: number; readonly message: string }): void {
     for (const progressToken of this.#pending.takeTokensBelow(progress.progress)) {
-      this.#parts.client.send(notificationLine('notifications/progress', { progressToken, ...progress }));
+      this.#notify('notifications/progress', { progressToken, ...progress });
     }
     // Its text changes with each percent and megabyte, so a repeated one tells nothing.
     if (this.#lastProgress === progress.message || (this.#logLevel !== 'debug' && this.#logLevel !== 'info')) return;
     this.#lastProgress = progress.message;
     const params = { level: 'info', logger: 'cloakbrowser-mcp', data: progress.message };
-    this.#parts.client.send(notificationLine('notifications/message', params));
+    this.#notify('notifications/message', params);
+  }
+
+  #notify(method: string, params?: Readonly<Record<string, unknown>>): void {
+    const progressToken = (): unknown => params?.['progressToken'];
+    this.#parts.client.tell(notificationLine(method, params), { method, outerId: undefined, progressToken });
   }
 
   #acceptBatch(line: Buffer): void {
@@ -141,7 +150,7 @@ export class Relay {
       line.bad === 'parse'
         ? new BridgeError('parse_error', 'The line is not JSON.')
         : new BridgeError('invalid_request', 'The line is JSON, but no JSON-RPC message with a string or number id.');
-    this.#parts.client.send(errorLine(line.idText, error));
+    this.#parts.client.answer(line.idText, errorLine(line.idText, error));
   }
 
   #acceptRequest(request: Envelope): void {
@@ -149,9 +158,9 @@ export class Relay {
     const method = request.method ?? '';
     if (this.#pending.has(idText)) {
       const error = new BridgeError('invalid_request', `The id ${idText} belongs to a request that is still running.`);
-      this.#parts.client.send(errorLine(idText, error));
+      this.#parts.client.answer(idText, errorLine(idText, error));
     } else if (method === 'ping') {
-      this.#parts.client.send(resultLine(idText, '{}'));
+      this.#parts.client.answer(idText, resultLine(idText, '{}'));
     } else if (method === 'initialize') {
       this.#initialize(request, idText);
     } else if (!this.#isInitialized) {
@@ -159,7 +168,7 @@ export class Relay {
         'not_initialized',
         `Method not found: ${method}. The session starts with initialize.`,
       );
-      this.#parts.client.send(errorLine(idText, error));
+      this.#parts.client.answer(idText, errorLine(idText, error));
     } else {
       this.#serve(request, idText, method);
     }
@@ -175,10 +184,10 @@ export class Relay {
     const local = name === undefined ? undefined : this.#parts.listing.localTool(name);
     if (name !== undefined && this.#parts.listing.isHidden(name)) {
       const error = new BridgeError('usage', `The tool ${name} is switched off on this server (--hide-tools).`);
-      this.#parts.client.send(failureLine(idText, method, error));
+      this.#parts.client.answer(idText, failureLine(idText, method, error));
     } else if (this.#parts.gate.link === undefined && !this.#parts.listing.offers(method)) {
       // Many clients ask for these by habit: that must neither wait for a download nor start a browser.
-      this.#parts.client.send(errorLine(idText, new BridgeError('method_not_found', 'Method not found')));
+      this.#parts.client.answer(idText, errorLine(idText, new BridgeError('method_not_found', 'Method not found')));
     } else if (local !== undefined) {
       // Not after the catalog: while upstream hangs, this is how the client learns why.
       this.#answerLater(idText, method, () => runTool(local), Promise.resolve());
@@ -206,7 +215,7 @@ export class Relay {
     const pending = this.#pending.add(idText, method);
     const send = (parts: LineParts): void => {
       // Cancelled meanwhile: no answer is wanted.
-      if (this.#pending.settle(pending)) this.#parts.client.send(parts);
+      if (this.#pending.settle(pending)) this.#parts.client.answer(idText, parts);
     };
     void after.then(make).then(
       (result) => {
@@ -234,7 +243,7 @@ export class Relay {
     const ticket: Ticket = {
       forward,
       fail: (error) => {
-        if (this.#pending.settle(pending)) this.#parts.client.send(failureLine(idText, method, error));
+        if (this.#pending.settle(pending)) this.#parts.client.answer(idText, failureLine(idText, method, error));
       },
     };
     pending.request = request;
@@ -249,14 +258,14 @@ export class Relay {
       return;
     }
     this.#pending.settle(pending);
-    this.#parts.client.send(withId(answer, pending.idText));
+    this.#parts.client.answer(pending.idText, withId(answer, pending.idText));
   }
 
   #answerLarge(idText: string, chunks: readonly Buffer[]): boolean {
     const pending = this.#pending.find(idText);
     if (pending?.link === undefined || pending.idText !== idText) return false;
     this.#pending.settle(pending);
-    this.#parts.client.send(chunks);
+    this.#parts.client.answer(idText, chunks);
     return true;
   }
 
@@ -269,7 +278,7 @@ export class Relay {
     const known = this.#pending.find(idText);
     // The answer to a cancelled request is one that nobody waits for.
     if (known?.link !== link || !this.#pending.settle(known)) return;
-    this.#parts.client.send(failureLine(known.idText, known.method, error));
+    this.#parts.client.answer(known.idText, failureLine(known.idText, known.method, error));
   }
 
   #acceptNotification(message: Envelope): void {
@@ -283,6 +292,7 @@ export class Relay {
     if (typeof requestId !== 'string' && typeof requestId !== 'number') return;
     const pending = this.#pending.find(JSON.stringify(requestId));
     if (pending === undefined || pending.method === 'initialize' || !this.#pending.settle(pending)) return;
+    this.#parts.client.drop(pending.idText);
     if (pending.link !== undefined) pending.link.forward(message);
     else if (pending.ticket !== undefined) this.#parts.gate.withdraw(pending.ticket);
   }

@@ -66,13 +66,13 @@ export class ChildFactory {
         this.#exits.delete(exit);
       });
       this.#exits.add(exit);
-      const release = (): void => {
+      const release = (): Promise<void> => {
         this.#children.delete(child);
-        opened.release();
+        return opened.release();
       };
       return { child, release };
     } catch (cause) {
-      opened.release();
+      opened.discard();
       throw cause;
     }
   }
@@ -88,10 +88,16 @@ export class ChildFactory {
     await within(Promise.all(this.#exits), exitMs);
   }
 
-  /** Removes the session's folder. */
+  /** Removes the session's folder at once. */
   close(): void {
     this.#isClosed = true;
     this.#workspace?.close();
+  }
+
+  /** Removes the session's folder, and lets everybody else go on meanwhile. */
+  async remove(): Promise<void> {
+    this.#isClosed = true;
+    await this.#workspace?.remove();
   }
 
   #open(): Workspace {

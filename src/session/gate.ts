@@ -78,6 +78,13 @@ export class Gate implements GatePort {
     return this.#lastFailure;
   }
 
+  /** Bytes of notifications that wait for a child, and of what the child has not read. */
+  get unreadBytes(): number {
+    let bytes = this.#current?.child.unreadBytes ?? 0;
+    for (const entry of this.#queue) if (!('ticket' in entry)) bytes += entry.line.length;
+    return bytes;
+  }
+
   /** Starts the first generation ahead of the first call. */
   warm(): void {
     if (this.#current === undefined && !this.#abort.signal.aborted) this.#start();

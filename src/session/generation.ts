@@ -13,7 +13,9 @@ export type GenerationState = 'starting' | 'ready' | 'lost' | 'closed';
 /** A started child and what must be given back after its end. */
 export interface StartedChild {
   readonly child: Child;
-  readonly release: () => void;
+  readonly release: () => void | Promise<void>;
+  /** Called when the start has ended, well or not: the child no longer uses the machine as a starting one does. */
+  readonly settled?: () => void;
 }
 
 /** What a generation is started with. */
@@ -45,9 +47,7 @@ export class Generation {
     this.number = parts.number;
     this.child = started.child;
     this.#parts = parts;
-    this.#scope.defer(() => {
-      started.release();
-    });
+    this.#scope.defer(() => started.release());
     this.link = new Link({ ...parts.link, port: started.child, logger: parts.logger });
     this.#scope.defer(() => this.#endChild());
     started.child.listen({
@@ -156,7 +156,8 @@ export async function startGeneration(
   parts: GenerationParts,
   signal: AbortSignal,
 ): Promise<{ readonly generation: Generation; readonly answer: Buffer }> {
-  const generation = new Generation(await parts.startChild(signal), parts);
+  const started = await parts.startChild(signal);
+  const generation = new Generation(started, parts);
   const ended = generation.child.ended.then((exit) => {
     throw startFailure(generation, exit);
   });
@@ -172,6 +173,7 @@ export async function startGeneration(
     await generation.close();
     throw cause;
   } finally {
+    started.settled?.();
     abort.release();
   }
 }

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 
 import { type Catalog, isSameList } from '../core/catalog.ts';
 import { within } from '../core/deadline.ts';
-import { BridgeError, messageOf } from '../core/errors.ts';
-import type { LineParts } from '../core/framing.ts';
+import { BridgeError, type ErrorCode, messageOf, toBridgeError } from '../core/errors.ts';
 import { idOfCutLine, kindOfCutLine } from '../core/line-ends.ts';
 import type { Logger } from '../core/logger.ts';
+import type { ClientPort } from '../relay/client-port.ts';
 import { type Listing, fetchToolList, negotiateVersion } from '../relay/listing.ts';
 import { tooLargeError } from '../relay/answers.ts';
 import { Relay } from '../relay/relay.ts';
@@ -34,9 +34,18 @@ export interface Loss {
   readonly at: string;
 }
 
+/** What a session tells of its generations, for metrics. */
+export interface SessionEvents {
+  /** A generation answered after so many milliseconds. */
+  onReady(durationMs: number): void;
+  onStartFailed(code: ErrorCode): void;
+  /** A generation was lost; the reason is a word of a closed list. */
+  onLost(reason: 'exit' | 'signal' | 'failure'): void;
+}
+
 /** What a session is made with. */
 export interface SessionParts {
-  readonly client: { readonly send: (parts: LineParts) => void };
+  readonly client: ClientPort;
   readonly listing: Listing;
   readonly logger: Logger;
   readonly limits: SessionLimits;
@@ -46,6 +55,9 @@ export interface SessionParts {
   readonly storeCatalog: (catalog: Catalog) => void;
   readonly startChild: (number: number, signal: AbortSignal) => Promise<StartedChild>;
   readonly describeWait: () => string;
+  /** True to start the first child as soon as the client has said `initialize`, false to wait for its first call. */
+  readonly isEager: boolean;
+  readonly events?: SessionEvents;
 }
 
 /** One MCP client's stay: owns relay, gate and generations, and gives them back in reverse order. */
@@ -76,7 +88,14 @@ export class Session {
     this.#gate = new Gate({
       limits: parts.limits,
       logger: parts.logger,
-      startGeneration: (number, signal) => this.#startGeneration(number, signal),
+      startGeneration: async (number, signal) => {
+        try {
+          return await this.#startGeneration(number, signal);
+        } catch (failure) {
+          parts.events?.onStartFailed(toBridgeError(failure).code);
+          throw failure;
+        }
+      },
       onReady: (generation) => {
         this.#welcome(generation);
       },
@@ -94,9 +113,10 @@ export class Session {
         // A child cannot be told of another client: the first one counts for all of them.
         this.#initialize ??= { ...assumedClient, ...params, protocolVersion };
         // Learning the catalog goes first: two children at once would slow the answer down.
-        void catalogReady.then(() => {
-          this.#gate.warm();
-        });
+        if (parts.isEager)
+          void catalogReady.then(() => {
+            this.#gate.warm();
+          });
       },
     });
   }
@@ -119,6 +139,11 @@ export class Session {
   /** `open -> closing`, only to the right. */
   get state(): 'open' | 'closing' {
     return this.#closing === undefined ? 'open' : 'closing';
+  }
+
+  /** Bytes of the client's messages that no child has read yet. */
+  get unreadBytes(): number {
+    return this.#gate.unreadBytes + this.#relay.waitingBytes;
   }
 
   /** Takes one line from the client. */
@@ -177,6 +202,7 @@ export class Session {
     this.#answers.set(generation, JSON.parse(answer.toString('utf8')) as Record<string, unknown>);
     const durationMs = Math.round(performance.now() - startedAt);
     logger.info('generation ready', { generation: number, pid: generation.child.pid, durationMs });
+    this.#parts.events?.onReady(durationMs);
     return generation;
   }
 
@@ -221,6 +247,7 @@ export class Session {
     const reason = `The browser process ended (${describeExit(exit)}).`;
     this.#lastLoss = { generation: generation.number, reason, at: new Date().toISOString() };
     this.#parts.logger.warn('generation lost', { generation: generation.number, code: exit.code, signal: exit.signal });
+    this.#parts.events?.onLost(exit.failure !== undefined ? 'failure' : exit.signal === null ? 'exit' : 'signal');
     this.#parts.listing.reset();
     const words = lastWords(generation.child);
     this.#relay.failAll(

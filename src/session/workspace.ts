@@ -8,6 +8,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { BridgeError, messageOf } from '../core/errors.ts';
@@ -22,6 +23,20 @@ const prefix = 'cbmcp-';
 const maxTempLength = 62;
 /** Length of `/cbmcp-<pid>-<6 characters>/t<number>` at its longest. */
 const reservedLength = 34;
+
+/** Windows tells for a moment that a file of a process that just ended is in use. */
+const removal = { recursive: true, force: true, maxRetries: 3, retryDelay: 20 } as const;
+
+/** The folders of one generation. */
+export interface GenerationFolders {
+  readonly folder: string;
+  /** The child's TMPDIR. */
+  readonly tempDir: string;
+  /** Removes both after the child has ended. */
+  readonly release: () => Promise<void>;
+  /** Removes both at once, since no child was started in them. */
+  readonly discard: () => void;
+}
 
 interface Owner {
   readonly pid: number;
@@ -40,7 +55,7 @@ export class Workspace {
   }
 
   /** A new folder for a generation, with the child's own temporary folder in it. */
-  openGeneration(number: number): { readonly folder: string; readonly tempDir: string; readonly release: () => void } {
+  openGeneration(number: number): GenerationFolders {
     const folder = join(this.folder, `g${number}`);
     const tempDir = join(this.folder, `t${number}`);
     for (const path of [folder, tempDir]) {
@@ -51,7 +66,11 @@ export class Workspace {
     return {
       folder,
       tempDir,
-      release: () => {
+      release: async () => {
+        await removeInBackground(folder, this.#logger);
+        await removeInBackground(tempDir, this.#logger);
+      },
+      discard: () => {
         remove(folder, this.#logger);
         remove(tempDir, this.#logger);
       },
@@ -62,12 +81,26 @@ export class Workspace {
   close(): void {
     remove(this.folder, this.#logger);
   }
+
+  /** Removes the folder, and lets everybody else go on meanwhile. */
+  remove(): Promise<void> {
+    return removeInBackground(this.folder, this.#logger);
+  }
+}
+
+/** Removes a folder without holding up the program: a browser's profile, or what a page downloaded, is thousands of files. */
+async function removeInBackground(path: string, logger: Logger): Promise<void> {
+  try {
+    await rm(path, removal);
+  } catch (failure) {
+    logger.warn('folder not removed', { path, reason: messageOf(failure) });
+  }
 }
 
 /** Removes a folder; what cannot be removed is told, and left to the sweep of a later start. */
 function remove(path: string, logger: Logger): boolean {
   try {
-    rmSync(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
+    rmSync(path, removal);
     return true;
   } catch (failure) {
     logger.warn('folder not removed', { path, reason: messageOf(failure) });

@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
 import { timedOut, within } from '../core/deadline.ts';
-import { BridgeError } from '../core/errors.ts';
+import { BridgeError, messageOf } from '../core/errors.ts';
 import { type LineParts, LineReader, LineWriter } from '../core/framing.ts';
 import type { Host } from '../core/host.ts';
 import type { Logger } from '../core/logger.ts';
@@ -72,6 +72,7 @@ export class Child {
   readonly #writer: LineWriter;
   readonly #tail: string[] = [];
   #events: ChildEvents | undefined;
+  #isRead = false;
   #closing: Promise<void> | undefined;
 
   constructor(spawned: Spawned, command: ChildCommand, parts: ChildParts) {
@@ -94,17 +95,46 @@ export class Child {
     return this.#process.pid;
   }
 
-  /** Starts telling lines. */
+  /** Bytes that were sent and that the child has not read. */
+  get unreadBytes(): number {
+    return this.stdin.writableLength;
+  }
+
+  /** Starts telling lines; a second call hands the child over to somebody else. */
   listen(events: ChildEvents): void {
     this.#events = events;
+    if (this.#isRead) return;
+    this.#isRead = true;
     const reader = new LineReader(this.#command.maxMessageBytes, {
-      onLine: (line) => this.#events?.onLine(line),
-      onChunks: (chunks, bytes) => this.#events?.onChunks(chunks, bytes),
-      onOversize: (head, tail, bytes) => this.#events?.onOversize(head, tail, bytes),
+      onLine: (line) => {
+        this.#tell((current) => {
+          current.onLine(line);
+        });
+      },
+      onChunks: (chunks, bytes) => {
+        this.#tell((current) => {
+          current.onChunks(chunks, bytes);
+        });
+      },
+      onOversize: (head, tail, bytes) => {
+        this.#tell((current) => {
+          current.onOversize(head, tail, bytes);
+        });
+      },
     });
     this.stdout.on('data', (chunk: Buffer) => {
       reader.push(chunk);
     });
+  }
+
+  /** Whoever drives the browser can make the child write anything: no line of it may end the program. */
+  #tell(deliver: (events: ChildEvents) => void): void {
+    if (this.#events === undefined) return;
+    try {
+      deliver(this.#events);
+    } catch (failure) {
+      this.#parts.logger.error('child line failed', { pid: this.pid, reason: messageOf(failure) });
+    }
   }
 
   /** Stops telling lines. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { childArguments } from './command-line.ts';
 import { type OwnedBrowser, type UpstreamConfig, listingConfig, mergeConfig, writeConfig } from './config-file.ts';
 import { childEnvironment } from './environment.ts';
+import { type Overrides, overriddenVariables, overrideArguments, overrideConfig } from './overrides.ts';
 
 /** What every child of a bridge is told alike. */
 export interface PlannerSettings {
@@ -23,6 +24,8 @@ export interface PlannerSettings {
   readonly sandbox?: boolean | undefined;
   readonly isolated: boolean;
   readonly outputDir?: string | undefined;
+  /** What one session asks for in place of the operator's choice. */
+  readonly overrides?: Overrides | undefined;
   /** The browser program and further arguments, where upstream chooses the browser. */
   readonly binaryPath?: string | undefined;
   readonly extraArgs: readonly string[];
@@ -64,6 +67,11 @@ export class ChildPlanner {
     this.#settings = settings;
   }
 
+  /** A planner of the same settings with some of them changed, for one session. */
+  with(changes: Partial<PlannerSettings>): ChildPlanner {
+    return new ChildPlanner({ ...this.#settings, ...changes });
+  }
+
   /** True when the user set something of upstream's. */
   hasSettings(): boolean {
     const { passedOn, userConfig, env } = this.#settings;
@@ -103,10 +111,10 @@ export class ChildPlanner {
    * into the child's own folder (test/browser/secrets-browser.test.ts, test/browser/environment.test.ts).
    */
   plan(places: Places, launch: Launch | undefined): PlannedChild {
-    const { passedOn, userConfig, headless, sandbox, isolated, outputDir, binaryPath } = this.#settings;
-    const config = mergeConfig(userConfig, this.#ownedBrowser(launch));
+    const { passedOn, userConfig, headless, sandbox, isolated, outputDir, overrides, binaryPath } = this.#settings;
+    const config = overrideConfig(mergeConfig(userConfig, this.#ownedBrowser(launch)), overrides);
     const args = childArguments({
-      passedOn,
+      passedOn: overrideArguments(passedOn, overrides, places.folder),
       configPath: writeConfig(places.folder, config),
       executablePath: launch?.executablePath ?? binaryPath,
       headless,
@@ -134,7 +142,8 @@ export class ChildPlanner {
   }
 
   #environment(tempDir: string, extra: Readonly<Record<string, string>>): Record<string, string> {
-    const { env, childEnv, ownedVariables, isCaseless } = this.#settings;
-    return childEnvironment({ env, added: childEnv, owned: ownedVariables, isCaseless, tempDir, extra });
+    const { env, childEnv, ownedVariables, isCaseless, overrides } = this.#settings;
+    const owned = [...ownedVariables, ...overriddenVariables(overrides)];
+    return childEnvironment({ env, added: childEnv, owned, isCaseless, tempDir, extra });
   }
 }

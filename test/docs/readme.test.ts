@@ -6,54 +6,31 @@ import { parseCommandLine } from '../../src/cli/command.ts';
 import { options } from '../../src/config/options.ts';
 import { resolveSettings } from '../../src/config/resolve.ts';
 import { upstreamFlags } from '../../src/config/upstream-flags.ts';
+import { blocksOf, codeOf, proseOf, readDocument as read, rowsUnder } from '../support/markdown.ts';
 
 const root = join(import.meta.dirname, '../..');
 const handWritten = [
   'README.md',
   'CHANGELOG.md',
+  'deploy/README.md',
   ...readdirSync(join(root, 'docs'))
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
 
 /** Flags of other programs that the documents name. */
-const foreignFlags = ['--project', '--no-git-tag-version', '--lang'];
-
-function read(file: string): string {
-  return readFileSync(join(root, file), 'utf8');
-}
-
-interface Block {
-  readonly language: string;
-  readonly text: string;
-}
-
-function blocksOf(markdown: string): Block[] {
-  const found = markdown.matchAll(/^ *```(\w*)\n([\s\S]*?)^ *```$/gm);
-  return [...found].map(([, language = '', text = '']) => ({ language, text }));
-}
-
-function proseOf(markdown: string): string {
-  return markdown.replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
-}
-
-/** Everything that is set as code, in a line or in a block. */
-function codeOf(markdown: string): string {
-  const spans = [...proseOf(markdown).matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
-  return [...spans, ...blocksOf(markdown).map(({ text }) => text)].join('\n');
-}
-
-/** The cells of the rows of every table whose head begins with these words. */
-function rowsUnder(head: string, markdown: string): string[][] {
-  const tables = markdown.split(/\n\n+/).filter((paragraph) => new RegExp(`^\\| ${head} +\\|`).test(paragraph));
-  const rows = tables.flatMap((table) => table.trim().split('\n').slice(2));
-  return rows.map((row) =>
-    row
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
-}
+const foreignFlags = [
+  '--project',
+  '--no-git-tag-version',
+  '--lang',
+  '--header',
+  '--only',
+  '--rounds',
+  '--quick',
+  '--from-file',
+  '--cert',
+  '--key',
+];
 
 /** The anchors of a page as GitHub makes them. */
 function anchorsOf(markdown: string): string[] {
@@ -155,7 +132,8 @@ describe('the snippets', () => {
   const blocks = handWritten.flatMap((file) => blocksOf(read(file)));
   const objects = blocks
     .filter(({ language }) => language === 'json')
-    .map(({ text }) => JSON.parse(text) as Record<string, unknown>);
+    .map(({ text }) => JSON.parse(text) as Record<string, unknown>)
+    .filter((object) => object['_meta'] === undefined);
 
   function problemsOf(argv: readonly string[], env: Readonly<Record<string, string>>, file = '{}'): string[] {
     const { problems, warnings } = resolveSettings({
@@ -167,15 +145,37 @@ describe('the snippets', () => {
     return [...problems.map(({ message }) => message), ...warnings];
   }
 
+  interface Server {
+    readonly url?: string;
+    readonly command: string;
+    readonly args: string[];
+    readonly env?: Record<string, string>;
+  }
+
+  const servers = objects
+    .flatMap((object) => Object.values((object['mcpServers'] ?? object['servers'] ?? {}) as Record<string, unknown>))
+    .map((server: unknown) => server as Server);
+
   it('configure clients with a command line that is accepted', () => {
-    const servers = objects
-      .flatMap((object) => Object.values((object['mcpServers'] ?? object['servers'] ?? {}) as Record<string, unknown>))
-      .map((server: unknown) => server as { command: string; args: string[]; env?: Record<string, string> });
-    expect(servers.length).toBeGreaterThan(1);
-    for (const { command, args, env = {} } of servers) {
+    const started = servers.filter(({ url }) => url === undefined);
+    expect(started.length).toBeGreaterThan(1);
+    for (const { command, args, env = {} } of started) {
       expect([command, ...args.slice(0, 2)]).toEqual(['npx', '-y', 'cloakbrowser-mcp']);
       expect(problemsOf(args.slice(2), env)).toEqual([]);
     }
+  });
+
+  it('configure clients over HTTP with the address that a server has by default', () => {
+    const urls = servers.flatMap(({ url }) => url ?? []);
+    const { settings } = resolveSettings({
+      flags: parseCommandLine([]).flags,
+      env: {},
+      cwd: '/',
+      readFile: () => '{}',
+    });
+    const { httpHost, httpPort, httpEndpoint } = settings;
+    expect(urls.length).toBeGreaterThan(0);
+    for (const url of urls) expect(url).toBe(`http://${httpHost}:${httpPort}${httpEndpoint}`);
   });
 
   it('show a config file that is accepted', () => {

@@ -49,15 +49,20 @@ export function startBrowserBridge(testbed: Testbed, options: BrowserBridgeOptio
   });
 }
 
+/** A client that calls tools, over whatever transport. */
+export interface ToolCaller {
+  call(name: string, args?: JsonObject, options?: { readonly ms?: number }): Promise<Message>;
+}
+
 /** Calls a tool and gives its result; a JSON-RPC error fails the test. */
-export async function callTool(client: LineClient, name: string, args: JsonObject = {}): Promise<JsonObject> {
+export async function callTool(client: ToolCaller, name: string, args: JsonObject = {}): Promise<JsonObject> {
   const answer: Message = await client.call(name, args, { ms: browserMs });
   if (answer.result === undefined) throw new Error(`${name} was answered with ${JSON.stringify(answer.error)}`);
   return answer.result;
 }
 
 /** All text of a tool's result; one that is an error fails the test. */
-export async function callText(client: LineClient, name: string, args: JsonObject = {}): Promise<string> {
+export async function callText(client: ToolCaller, name: string, args: JsonObject = {}): Promise<string> {
   const result = await callTool(client, name, args);
   if (result['isError'] === true) throw new Error(`${name} failed: ${resultText(result)}`);
   return resultText(result);

@@ -57,7 +57,7 @@ afterAll(async () => {
 describe('package', () => {
   it('contains the program, its documents and nothing else', () => {
     const expected =
-      /^(LICENSE|(README|CHANGELOG|THIRD_PARTY_NOTICES)\.md|package\.json|dist\/[\w-]+\.js|docs\/[\w./-]+\.(md|json))$/;
+      /^(LICENSE|(README|CHANGELOG|THIRD_PARTY_NOTICES)\.md|package\.json|dist\/[\w-]+\.js|docs\/[\w./-]+\.(md|json)|deploy\/[\w./-]+\.(md|cfg|conf|yaml))$/;
     const paths = packed.files.map(({ path }) => path);
     expect(paths.filter((path) => !expected.test(path))).toEqual([]);
     expect(paths).toEqual(

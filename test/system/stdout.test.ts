@@ -80,7 +80,7 @@ function ends(): NodeJS.Signals[] {
 }
 
 describe('stdout stays empty', () => {
-  test.each([[['--no-such-flag']], [['--start-timeout-ms', 'soon']], [['--log-level', 'loud']], [['--port', '8931']]])(
+  test.each([[['--no-such-flag']], [['--start-timeout-ms', 'soon']], [['--log-level', 'loud']], [['--port', 'soon']]])(
     'on a command line that cannot be used: %s ends with exit code 2 and a reason on stderr',
     async (args) => {
       const client = startPlain(args);

@@ -11,7 +11,6 @@ interface Rule {
   readonly packages: readonly string[];
 }
 
-const sdk = '@modelcontextprotocol/sdk';
 const belowCli = ['core', 'config', 'log', 'browser', 'upstream', 'cdp', 'relay', 'session', 'stdio', 'http'];
 
 /** Who may import whom. The files directly in src/ are the bin and the composition root with its parts. */
@@ -25,17 +24,28 @@ const rules: Readonly<Record<string, Rule>> = {
   relay: { folders: ['core'], packages: [] },
   session: { folders: ['core', 'relay'], types: ['upstream', 'cdp', 'browser'], packages: [] },
   stdio: { folders: ['core', 'session'], packages: [] },
-  http: { folders: ['core', 'session'], packages: [sdk] },
+  http: { folders: ['core', 'relay', 'session'], packages: ['prom-client'] },
   setup: { folders: belowCli, packages: [] },
-  bridge: { folders: [...belowCli, 'setup'], packages: [] },
-  app: { folders: [...belowCli, 'bridge'], packages: [] },
+  foundation: { folders: [...belowCli, 'setup'], packages: [] },
+  children: { folders: [...belowCli, 'foundation'], packages: [] },
+  bridge: { folders: [...belowCli, 'children', 'foundation'], packages: [] },
+  app: { folders: [...belowCli, 'bridge', 'children', 'foundation', 'reporter'], packages: [] },
+  reporter: { folders: ['core', 'log', 'stdio'], packages: [] },
+  'http-lodgings': { folders: [...belowCli, 'bridge', 'children', 'foundation'], packages: [] },
+  'http-sessions': { folders: [...belowCli, 'bridge', 'foundation', 'http-lodgings'], packages: [] },
+  'http-status': { folders: [...belowCli, 'http-lodgings'], packages: [] },
+  'http-server': {
+    folders: [...belowCli, 'foundation', 'http-lodgings', 'http-sessions', 'http-status'],
+    packages: [],
+  },
+  'http-app': { folders: [...belowCli, 'foundation', 'http-lodgings', 'http-server', 'reporter'], packages: [] },
   inspection: { folders: [...belowCli, 'setup'], packages: [] },
-  cli: { folders: ['core', 'config', 'app', 'inspection'], packages: [] },
+  cli: { folders: ['core', 'config', 'app', 'http-app', 'inspection'], packages: [] },
   main: { folders: ['cli'], packages: [] },
 };
 
 /** Only these see the process: the bin, what serves people, the composition root and the worker's own entry. */
-const processPlaces = /^(main\.ts|app\.ts|cli\/.*|browser\/binary-worker\.ts)$/;
+const processPlaces = /^(main\.ts|app\.ts|http-app\.ts|cli\/.*|browser\/binary-worker\.ts)$/;
 const emptyNames = /(^|\/)(utils?|helpers?|common|managers?|types|index)\.ts$/;
 
 const root = join(import.meta.dirname, '../../src');

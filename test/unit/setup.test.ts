@@ -32,7 +32,7 @@ function setUp(config: unknown, flags: readonly string[] = [], env: Record<strin
   return prepareSetup({ resolved, host, redactor, locateUpstream });
 }
 
-function shown(setup: Setup, name: string): unknown {
+function shown(setup: Setup, name: string): [unknown, unknown] {
   const { value, source } = describeSettings(setup).find((setting) => setting.name === name) ?? {};
   return [value, source];
 }
@@ -73,6 +73,35 @@ describe("the user's own upstream configuration", () => {
   });
 });
 
+describe('the profile of a session over HTTP', () => {
+  const http = ['--transport', 'streamable-http'];
+
+  it('is always its own, whatever flags, variables and configuration say, and nothing is said to be their choice', () => {
+    for (const setup of [
+      setUp({}, http),
+      setUp({}, [...http, '--no-isolated']),
+      setUp({}, [...http, '--user-data-dir', '/p']),
+      setUp({ browser: { isolated: false, userDataDir: '/q' } }, http),
+      setUp({}, http, { PLAYWRIGHT_MCP_USER_DATA_DIR: '/r', PLAYWRIGHT_MCP_ISOLATED: 'false' }),
+    ]) {
+      expect([setup.settings.isolated, setup.settings.userDataDir]).toEqual([true, undefined]);
+      expect([shown(setup, 'isolated')[1], shown(setup, 'userDataDir')[1]]).toEqual(['default', 'default']);
+      const generation = mkdtempSync(join(folder, 'generation-'));
+      const plan = setup.planner.plan(
+        { folder: generation, tempDir: '/t', cwd: '/w', userDataDir: undefined },
+        undefined,
+      );
+      expect(plan.args).toContain('--isolated');
+    }
+  });
+
+  it('is the only setting that is decided so', () => {
+    const setup = setUp({ browser: { launchOptions: { headless: false } } }, [...http, '--close-grace-ms', '7000']);
+    expect(setup.settings).toMatchObject({ headless: false, closeGraceMs: 7000, transport: 'streamable-http' });
+    expect(setUp({}, ['--user-data-dir', '/p']).settings).toMatchObject({ isolated: false, userDataDir: '/p' });
+  });
+});
+
 describe('secrets', () => {
   it('are the values of variables that look like them, and the password of the proxy as written and as meant', () => {
     setUp({}, ['--proxy-server', 'http://someone:pass%21word@h:1'], {
@@ -81,6 +110,15 @@ describe('secrets', () => {
     });
     expect(redactor.clean('token-value pass%21word pass!word /home/someone')).toBe(
       '[redacted] [redacted] [redacted] /home/someone',
+    );
+  });
+
+  it('are each token and the passphrase of the HTTP server', () => {
+    setUp({}, ['--http-auth-token', 'first-token-of-all,second-token-here'], {
+      CLOAK_PLAYWRIGHT_MCP_HTTPS_PASSPHRASE: 'open sesame',
+    });
+    expect(redactor.clean('second-token-here, first-token-of-all, open sesame')).toBe(
+      '[redacted], [redacted], [redacted]',
     );
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { describeBinary } from '../../../src/browser/binary-info.ts';
 import type { WrapperLaunch } from '../../../src/browser/binary-job.ts';
-import { planLaunch, separateCredentials } from '../../../src/browser/launch.ts';
+import { drawSeed, planLaunch, separateCredentials, withSeed } from '../../../src/browser/launch.ts';
 import type { PlanParts } from '../../../src/browser/launch.ts';
 import type { BinarySettings } from '../../../src/browser/wrapper-settings.ts';
 
@@ -105,5 +105,30 @@ describe('separateCredentials', () => {
   it('prefers credentials that are given apart', () => {
     const proxy = { server: 'http://me:word@127.0.0.1:1', username: 'you', password: 'other', bypass: '.local' };
     expect(separateCredentials(proxy)).toEqual({ ...proxy, server: 'http://127.0.0.1:1' });
+  });
+});
+
+describe('a fingerprint seed', () => {
+  it('is drawn from five digits, and not the same each time', () => {
+    const drawn = Array.from({ length: 300 }, () => drawSeed());
+    expect(drawn.filter((seed) => !Number.isInteger(seed) || seed < 10_000 || seed > 99_999)).toEqual([]);
+    expect(new Set(drawn).size).toBeGreaterThan(200);
+  });
+
+  it('takes the place of the one that the wrapper drew, and the plan for others stays', () => {
+    const plan = planWith({});
+    expect(withSeed(plan, 54_321)).toEqual({ ...plan, args: ['--fingerprint=54321'] });
+    expect(plan.args).toEqual(['--fingerprint=12345']);
+  });
+
+  it('is not added where the wrapper drew none, and touches nothing that only looks like it', () => {
+    const args = ['--fingerprint-platform=linux', '--no-fingerprint=1'];
+    expect(withSeed({ ...planWith({}), args }, 54_321).args).toEqual(args);
+  });
+
+  it("stays where it is among the user's own arguments", () => {
+    const plan = planWith({});
+    expect(withSeed(plan, 54_321, ['--x', '--fingerprint=12345'])).toBe(plan);
+    expect(withSeed(plan, 54_321, ['--fingerprint-platform=linux']).args).toEqual(['--fingerprint=54321']);
   });
 });

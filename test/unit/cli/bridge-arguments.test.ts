@@ -11,6 +11,7 @@ function argumentsOf(line: string[], changes: Parameters<typeof bridgeArguments>
 describe('the command line of a bridge that a command starts', () => {
   it("has the user's own flags in their full form", () => {
     expect(argumentsOf(['--headless', 'false', '--isolated', '--log-level=debug'], {})).toEqual([
+      '--transport=stdio',
       '--headless=false',
       '--isolated=true',
       '--log-level=debug',
@@ -19,6 +20,7 @@ describe('the command line of a bridge that a command starts', () => {
 
   it('has the changes in place of what the user gave for them', () => {
     expect(argumentsOf(['--extra-args=--a', '--extra-args=--b', '--isolated'], { extraArgs: '--c' })).toEqual([
+      '--transport=stdio',
       '--isolated=true',
       '--extra-args=--c',
     ]);
@@ -26,6 +28,7 @@ describe('the command line of a bridge that a command starts', () => {
 
   it('passes on what is for upstream, and everything after the two dashes', () => {
     expect(argumentsOf(['--caps=vision', '--isolated', '--', '--later', 'x'], { headless: 'true' })).toEqual([
+      '--transport=stdio',
       '--isolated=true',
       '--headless=true',
       '--caps=vision',
@@ -35,8 +38,20 @@ describe('the command line of a bridge that a command starts', () => {
     ]);
   });
 
+  it('speaks stdio and holds no token, even if the user serves over HTTP', () => {
+    const line = [
+      '--transport',
+      'streamable-http',
+      '--port=1',
+      '--http-auth-token',
+      'secret-secret-secret',
+      '--isolated',
+    ];
+    expect(argumentsOf(line, {})).toEqual(['--transport=stdio', '--isolated=true']);
+  });
+
   it('is read as the same flags again', () => {
-    const line = ['--headless=false', '--caps=vision', '--', '--later'];
+    const line = ['--transport=stdio', '--headless=false', '--caps=vision', '--', '--later'];
     expect(argumentsOf(argumentsOf(line, {}), {})).toEqual(argumentsOf(line, {}));
   });
 });

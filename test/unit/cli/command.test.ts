@@ -22,6 +22,9 @@ describe('the command', () => {
     [['demo'], { command: 'demo' }],
     [['demo', 'https://example.org/'], { command: 'demo', url: 'https://example.org/' }],
     [['--isolated', 'demo', '--no-headless', 'file:///x.html'], { command: 'demo', url: 'file:///x.html' }],
+    [['status'], { command: 'status', json: false }],
+    [['status', '--json', 'https://h:8443/'], { command: 'status', json: true, url: 'https://h:8443/' }],
+    [['--http-port', '0', 'status', 'HTTP://h'], { command: 'status', url: 'HTTP://h' }],
     [['--help'], { command: 'help' }],
     [['-h'], { command: 'help' }],
     [['doctor', '--help'], { command: 'help' }],
@@ -38,7 +41,15 @@ describe('the command', () => {
     [['serve', 'x'], 'command line: unexpected argument "x"'],
     [['demo', 'https://a', 'b'], 'command line: unexpected argument "b"'],
     [['demo', 'example.org'], 'command line: demo takes a full address such as https://example.org, got "example.org"'],
-    [['--json'], '--json: belongs to the doctor command'],
+    [['status', 'http://a', 'b'], 'command line: unexpected argument "b"'],
+    [['status', 'h:1'], 'command line: status takes a full address such as http://127.0.0.1:3000, got "h:1"'],
+    [
+      ['status', 'file:///x'],
+      'command line: status takes a full address such as http://127.0.0.1:3000, got "file:///x"',
+    ],
+    [['--json'], '--json: belongs to the commands doctor and status'],
+    [['demo', '--json'], '--json: belongs to the commands doctor and status'],
+    [['--port'], '--port: needs a value'],
     [['-x'], '-x: unknown flag; a flag of another upstream version goes after "--"'],
     [['--bogus', 'value'], '--bogus: unknown flag; a flag of another upstream version goes after "--"'],
     [['--vision=1'], '--vision: takes no value'],
@@ -83,8 +94,24 @@ describe('flags', () => {
     [['--executable-path', '/b'], 'binaryPath', '/b'],
     [['--no-sandbox'], 'sandbox', 'false'],
     [['--sandbox'], 'sandbox', 'true'],
+    [['--port', '8931'], 'httpPort', '8931'],
+    [['--host=::1'], 'httpHost', '::1'],
+    [['--allowed-hosts', 'a,b'], 'httpAllowedHosts', 'a,b'],
   ])('%j take a value', (argv, option, value) => {
     expect(given(argv)).toEqual([[option, value]]);
+  });
+
+  it('of a list that upstream ends at the next flag take every word until there', () => {
+    const line = ['--allowed-hosts', 'a', 'b', '--isolated', '--http-allowed-hosts', 'c', 'doctor'];
+    const { flags, command } = parseCommandLine(line);
+    expect(flags.problems).toEqual([]);
+    expect(flags.given.map(({ option, value }) => `${option} ${value}`)).toEqual([
+      'httpAllowedHosts a',
+      'httpAllowedHosts b',
+      'isolated true',
+      'httpAllowedHosts c',
+    ]);
+    expect(command).toBe('doctor');
   });
 
   it('end at --', () => {

@@ -28,11 +28,12 @@ interface Bed {
   readonly emit: (event: string, ...values: unknown[]) => void;
 }
 
-function makeBed(): Bed {
+function makeBed(reload?: () => void): Bed {
   const [forced, failures]: [number[], BridgeError[]] = [[], []];
   const watch = watchStop(
     (code) => void forced.push(code),
     (failure) => void failures.push(failure),
+    reload,
   );
   const emit = (event: string, ...values: unknown[]): void => {
     const added = process.rawListeners(event).filter((listener) => before.get(event)?.includes(listener) === false);
@@ -106,6 +107,30 @@ describe('watchStop', () => {
   it('does not watch a parent that cannot end, as in a container', () => {
     vi.spyOn(process, 'ppid', 'get').mockReturnValue(1);
     makeBed();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe('watchStop for a service', () => {
+  it('takes SIGHUP for the wish to reload, each time, and the other signals for the end', () => {
+    let reloads = 0;
+    const { watch, forced, emit } = makeBed(() => (reloads += 1));
+    emit('SIGHUP');
+    vi.advanceTimersByTime(1000);
+    emit('SIGHUP');
+    expect([reloads, watch.signal.aborted, forced]).toEqual([2, false, []]);
+    emit('SIGTERM');
+    expect(watch.signal.reason).toBe('SIGTERM');
+    vi.advanceTimersByTime(1000);
+    emit('SIGHUP');
+    expect([reloads, forced]).toEqual([3, []]);
+    emit('SIGINT');
+    expect(forced).toEqual([130]);
+  });
+
+  it('outlives its parent', () => {
+    vi.spyOn(process, 'ppid', 'get').mockReturnValue(500);
+    makeBed(() => undefined);
     expect(vi.getTimerCount()).toBe(0);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { options, settingsSchema } from '../../../src/config/options.ts';
 import { upstreamFlags } from '../../../src/config/upstream-flags.ts';
+import { resolveFrom } from '../../support/settings.ts';
 
 describe('the options', () => {
   it.each(options)('$name has a text that says something, in a sentence', ({ description }) => {
@@ -12,14 +13,15 @@ describe('the options', () => {
   });
 
   it('cover every field of the schema', () => {
-    expect(options.map(({ name }) => name)).toEqual(Object.keys(settingsSchema.shape));
+    expect(options.map(({ name }) => name)).toEqual(Object.keys(settingsSchema().shape));
   });
 
   it('have defaults that the schema accepts', () => {
     const defaults = Object.fromEntries(
       options.flatMap(({ name, default: value }) => (value === undefined ? [] : [[name, value]])),
     );
-    expect(settingsSchema.parse({})).toEqual(settingsSchema.parse(defaults));
+    expect(settingsSchema().parse({})).toEqual(settingsSchema().parse(defaults));
+    expect(resolveFrom({}).settings).toEqual(settingsSchema().parse({}));
   });
 
   it('have spellings of their own', () => {

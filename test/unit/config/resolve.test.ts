@@ -1,33 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseCommandLine } from '../../../src/cli/command.ts';
-import { describeSettings, type Resolved, resolveSettings } from '../../../src/config/resolve.ts';
-
-interface Given {
-  argv?: readonly string[];
-  env?: Readonly<Record<string, string>>;
-  /** Content of /etc/bridge.json; given to the bridge by a variable. */
-  file?: unknown;
-}
-
-const fileVariable = { CLOAK_PLAYWRIGHT_MCP_CONFIG_FILE: '/etc/bridge.json' };
-
-function resolveFrom({ argv = [], env = {}, file }: Given): Resolved {
-  const text = typeof file === 'string' ? file : JSON.stringify(file);
-  return resolveSettings({
-    flags: parseCommandLine(argv).flags,
-    env: file === undefined ? env : { ...fileVariable, ...env },
-    cwd: '/srv',
-    readFile: (path) => {
-      if (path !== '/etc/bridge.json' || file === undefined)
-        throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
-      return text;
-    },
-  });
-}
-
-function messagesFrom(given: Given): string[] {
-  return resolveFrom(given).problems.map(({ message }) => message);
-}
+import { describeSettings } from '../../../src/config/resolve.ts';
+import { type Given, messagesFrom, resolveFrom } from '../../support/settings.ts';
 
 const wait = 'must be a whole number from 100 to 3600000, got';
 const bool = 'must be true or false, got';
@@ -70,7 +43,7 @@ const badFlags: [argv: string[], line: string][] = [
     ['--browser-engine', 'playwrite'],
     '--browser-engine: must be one of cloak, playwright, got "playwrite"; did you mean playwright?',
   ],
-  [['--transport', 'streamable-http'], '--transport: must be "stdio", got "streamable-http"'],
+  [['--transport', 'http'], '--transport: must be one of stdio, streamable-http, got "http"'],
   [['--binary-path', ''], `--binary-path: ${path} an empty value`],
   [['--executable-path', '   '], `--executable-path: ${path} "   "`],
   [['--user-data-dir', '~/profile'], `--user-data-dir: ${path} "~/profile"`],

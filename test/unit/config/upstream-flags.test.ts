@@ -29,27 +29,24 @@ describe("upstream's flags", () => {
     expect(flags.upstream).toEqual([]);
   });
 
-  it.each(upstreamFlags.filter(({ role }) => role === 'http' || role === 'otherBrowser'))(
-    '--$name is refused',
-    ({ name, arity }) => {
-      const { args, problems } = pass(argvOf(name, arity));
-      expect(args).toEqual([]);
-      expect(problems).toHaveLength(1);
-      expect(problems[0]).toMatchObject({
-        kind: 'flag',
-        source: `--${name}`,
-        message: expect.stringContaining('remove it') as string,
-      });
-    },
-  );
+  it.each(upstreamFlags.filter(({ role }) => role === 'otherBrowser'))('--$name is refused', ({ name, arity }) => {
+    const { args, problems } = pass(argvOf(name, arity));
+    expect(args).toEqual([]);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatchObject({
+      kind: 'flag',
+      source: `--${name}`,
+      message: expect.stringContaining('remove it') as string,
+    });
+  });
 
-  it.each(upstreamFlags.filter(({ role }) => role === 'httpOnly'))(
+  it.each(upstreamFlags.filter(({ role }) => role === 'sharedBrowser'))(
     '--$name is dropped with a warning',
     ({ name, arity }) => {
       expect(pass(argvOf(name, arity))).toEqual({
         args: [],
         problems: [],
-        warnings: [`--${name}: ignored, has no effect on stdio`],
+        warnings: [`--${name}: ignored, has no effect, each session has a browser of its own`],
       });
     },
   );
@@ -96,9 +93,6 @@ describe('what follows --', () => {
 
 describe("upstream's variables", () => {
   it.each([
-    'PORT',
-    'HOST',
-    'ALLOWED_HOSTS',
     'CDP_ENDPOINT',
     'CDP_HEADERS',
     'CDP_TIMEOUT',
@@ -129,6 +123,9 @@ describe("upstream's variables", () => {
     'CONFIG',
     'CLI_PATH',
     'BROWSER_ENGINE',
+    'PORT',
+    'HOST',
+    'ALLOWED_HOSTS',
   ])("%s is a setting of the bridge's and kept without a word", (name) => {
     expect(ownedVariables('cloak')).toContain(`PLAYWRIGHT_MCP_${name}`);
     expect(variableWarnings('cloak', { [`PLAYWRIGHT_MCP_${name}`]: 'x' })).toEqual([]);

@@ -17,7 +17,7 @@ describe('the error table', () => {
 
   it.each(codes)('gives %s an exit code and an HTTP status that fit', (code, { exit, http, fault }) => {
     // 2 is what shells know as a wrong use; whatever is the host's or ours is no 4xx, which would blame the client.
-    expect(exit).toBe(code === 'usage' || code === 'config' ? 2 : 1);
+    expect(exit).toBe(['usage', 'config', 'tls'].includes(code) ? 2 : 1);
     expect(http).toBeGreaterThanOrEqual(fault === 'user' ? 400 : 500);
     expect(http).toBeLessThan(600);
   });

@@ -50,4 +50,18 @@ describe('Redactor', () => {
   it('masks the whole of a value that begins with another one', () => {
     expect(clean('pass pass-word', 'pass', 'pass-word')).toBe('[redacted] [redacted]');
   });
+
+  it('knows what another one knows, also what that one learns later, and keeps its own to itself', () => {
+    const base = new Redactor();
+    const own = new Redactor(base);
+    own.add('own-secret');
+    base.add('base-secret');
+    expect(own.clean('own-secret base-secret http://a:b@c')).toBe('[redacted] [redacted] http://[redacted]@c');
+    expect(base.clean('own-secret base-secret')).toBe('own-secret [redacted]');
+    expect(own.clean('')).toBe('');
+  });
+
+  it('takes a value with a lone surrogate, which no URL can hold', () => {
+    expect(clean('x abcdefgh\ud83d y', 'abcdefgh\ud83d')).toBe('x [redacted] y');
+  });
 });

@@ -12,6 +12,7 @@ const facts: BridgeFacts = {
   tools: { upstream: 3, local: 2, hidden: 1 },
   localTools: ['a'],
   session: { state: 'open', uptimeMs: 1, forwardedCalls: 2, workingFolder: '/w', profile: 'in memory' },
+  http: undefined,
   generation: { number: 0, state: 'none', pid: undefined },
   lastLoss: undefined,
   startFailure: undefined,

@@ -1,3 +1,4 @@
+import { singleStream } from '../../../src/relay/client-port.ts';
 import { describe, expect, it } from 'vitest';
 
 import { BridgeError } from '../../../src/core/errors.ts';
@@ -35,7 +36,7 @@ async function makeBed(isOpen: boolean): Promise<Bed> {
     rootsTimeoutMs: 1000,
   });
   const relay = new Relay({
-    client: { send: (line) => void sent.push(line.join('')) },
+    client: singleStream((line) => void sent.push(line.join(''))),
     gate: {
       link: isOpen ? link : undefined,
       enter: (ticket) => {

@@ -1,3 +1,4 @@
+import { singleStream } from '../../../src/relay/client-port.ts';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import type { Envelope } from '../../../src/core/envelope.ts';
@@ -66,7 +67,7 @@ function makeBed(parts: { hidden?: string[]; catalogReady?: Promise<void>; run?:
     members: {},
   });
   const relay = new Relay({
-    client: { send: (line) => void sent.push(line.join('')) },
+    client: singleStream((line) => void sent.push(line.join(''))),
     gate,
     listing,
     logger,

@@ -3,6 +3,7 @@ import { vi } from 'vitest';
 import type { Catalog } from '../../../src/core/catalog.ts';
 import type { LineParts } from '../../../src/core/framing.ts';
 import type { Logger } from '../../../src/core/logger.ts';
+import { singleStream } from '../../../src/relay/client-port.ts';
 import { Listing } from '../../../src/relay/listing.ts';
 import { Session } from '../../../src/session/session.ts';
 import type { Child, ChildEvents, ChildExit } from '../../../src/upstream/child.ts';
@@ -43,6 +44,7 @@ class FakeChild {
   /** Lets the end of the process pass; as long as it is undefined, that takes no time. */
   endSlowly: Promise<void> | undefined;
   isClosed = false;
+  unreadBytes = 0;
   #events: ChildEvents | undefined;
 
   offer: Readonly<Record<string, unknown>> = {};
@@ -111,7 +113,7 @@ export class Bed {
     const nothing = (): void => undefined;
     const logger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
     this.session = new Session({
-      client: { send: (parts) => void this.sent.push(JSON.parse(parts.join('')) as Message) },
+      client: singleStream((parts) => void this.sent.push(JSON.parse(parts.join('')) as Message)),
       listing: new Listing({ logger, localTools: [], hidden: [], serverInfo: { name: 'us' }, instructions: 'ours' }),
       logger,
       limits,
@@ -123,6 +125,7 @@ export class Bed {
         this.children.push(child);
         return Promise.resolve({ child: child as unknown as Child, release: () => undefined });
       },
+      isEager: true,
       describeWait: () => 'waiting',
     });
   }

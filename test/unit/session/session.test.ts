@@ -305,3 +305,33 @@ describe('a message of the client that is too long', () => {
     expect(bed.sent).toMatchObject([{ id: 4, error: { code: -32017, data: { bytes: 1001, maxBytes: 1000 } } }]);
   });
 });
+
+describe("the bytes of the client's messages that no child has read", () => {
+  const call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}';
+  const notice = '{"jsonrpc":"2.0","method":"notifications/x"}';
+
+  it('are those that wait for a child, until it gets them, and then what lies before it', async () => {
+    const bed = new Bed();
+    (await bed.open()).die({ code: 1, signal: null });
+    await settle();
+    expect(bed.session.unreadBytes).toBe(0);
+    bed.say(call);
+    bed.say(notice);
+    bed.say('{"jsonrpc":"2.0","id":2,"method":"ping"}');
+    expect(bed.session.unreadBytes).toBe(call.length + notice.length);
+    await settle();
+    expect([bed.child(2).of('tools/call').length, bed.session.unreadBytes]).toEqual([1, 0]);
+    bed.child(2).unreadBytes = 7;
+    expect(bed.session.unreadBytes).toBe(7);
+  });
+
+  it('are none of a request that was withdrawn', async () => {
+    const bed = new Bed();
+    (await bed.open()).die({ code: 1, signal: null });
+    await settle();
+    bed.say(call);
+    bed.say('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
+    expect(bed.session.unreadBytes).toBe(0);
+    await settle();
+  });
+});

@@ -88,12 +88,21 @@ describe('the folder of a session', () => {
     expect(readdirSync(root)).toEqual([]);
   });
 
-  it('has private folders for each generation, which go by themselves', () => {
+  it('goes in the background with everything in it, however often that is asked for', async () => {
+    const workspace = openWorkspace(makeHost(), silent);
+    writeFileSync(join(workspace.openGeneration(1).folder, 'file'), 'x');
+    const removal = workspace.remove();
+    expect(existsSync(workspace.folder)).toBe(true);
+    await Promise.all([removal, workspace.remove()]);
+    expect(readdirSync(root)).toEqual([]);
+  });
+
+  it('has private folders for each generation, which go by themselves', async () => {
     const workspace = openWorkspace(makeHost(), silent);
     const [first, second] = [workspace.openGeneration(1), workspace.openGeneration(2)];
     expect([first.folder, first.tempDir, second.tempDir].map(modeOf)).toEqual([0o700, 0o700, 0o700]);
-    first.release();
-    first.release();
+    await first.release();
+    await first.release();
     expect([first.folder, first.tempDir, second.folder, second.tempDir].map((path) => existsSync(path))).toEqual([
       false,
       false,
@@ -237,7 +246,7 @@ describe('the child factory', () => {
 
   const plan = { args: ['--x'], env: { A: '1' }, cwd: '/w' };
 
-  it('starts a child in folders of its own, which go with it', () => {
+  it('starts a child in folders of its own, which go with it', async () => {
     const commands: ChildCommand[] = [];
     const child = { exited: Promise.resolve() } as unknown as Child;
     const factory = makeFactory((command) => {
@@ -254,7 +263,7 @@ describe('the child factory', () => {
     });
     expect(started.child).toBe(child);
     expect(commands).toEqual([{ cliPath: '/cli.js', ...plan, tempDir: temp, maxMessageBytes: 7 }]);
-    started.release();
+    await started.release();
     expect(readdirSync(factory.folder)).toEqual(['owner.json']);
     factory.close();
     expect(readdirSync(root)).toEqual([]);
@@ -281,14 +290,14 @@ describe('the child factory', () => {
     expect(readdirSync(factory.folder)).toEqual(['owner.json']);
   });
 
-  it('kills what still runs, and removes the folder, when it is forced', () => {
+  it('kills what still runs, and removes the folder, when it is forced', async () => {
     const killed: string[] = [];
     const names = ['one', 'two'];
     const factory = makeFactory(() => {
       const name = names.shift() ?? '';
       return { exited: Promise.resolve(), kill: () => void killed.push(name) } as unknown as Child;
     });
-    factory.start(1, () => plan).release();
+    await factory.start(1, () => plan).release();
     factory.start(2, () => plan);
     factory.force();
     expect(killed).toEqual(['two']);

@@ -305,3 +305,14 @@ describe('closing a child', () => {
     expect(bed.steps).toEqual(['SIGKILL -50']);
   });
 });
+
+it('a child that does not read has what was sent to it counted', async () => {
+  const { child, process } = makeBed();
+  expect(child.unreadBytes).toBe(0);
+  process.stdin.cork();
+  child.send(['{"a":1}']);
+  await Promise.resolve();
+  expect(child.unreadBytes).toBe(8);
+  process.stdin.uncork();
+  expect(child.unreadBytes).toBe(0);
+});
