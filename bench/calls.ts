@@ -1,7 +1,8 @@
 import type { Commands } from './commands.ts';
 import { fineProcessorMs, treeMemory, treeOf } from './process-tree.ts';
+import { type Command, inTime } from './program.ts';
 import type { Measure, Plan, Sample, Variant } from './section.ts';
-import { type Command, type Server, inTime, withServer } from './server.ts';
+import { type Server, withServer } from './server.ts';
 import { quantile } from './statistics.ts';
 
 const mebibyte = 1_048_576;

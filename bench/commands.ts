@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { Command } from './server.ts';
+import type { Command } from './program.ts';
 
 /** What the commands are made of. */
 export interface CommandParts {
@@ -34,6 +34,11 @@ export class Commands {
 
   constructor(parts: CommandParts) {
     this.#parts = parts;
+  }
+
+  /** Folder of the stored catalogs. */
+  get folder(): string {
+    return this.#parts.folder;
   }
 
   /** The upstream program alone. */

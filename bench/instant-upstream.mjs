@@ -5,32 +5,8 @@
  * `image` have `bytes` bytes. With `prepared` a result is written from bytes that were made once; without, it is turned
  * into JSON and written as a string for each call, which is what upstream's SDK does and what most of its time goes to.
  */
+import { echoResult, listResult } from './instant-answers.mjs';
 
-/** Upstream 0.0.83 lists 25 tools in 20 KB; the texts of a tool here are as long as the average there. */
-const toolCount = 25;
-
-/** @param {number} index */
-function describeTool(index) {
-  const text = (/** @type {string} */ about) => `${about} of the page that is open in the current tab of the browser`;
-  return {
-    name: ['echo', 'text', 'image'][index] ?? `browser_action_${index}`,
-    description: text(`Acts on an element number ${index}`),
-    inputSchema: {
-      $schema: 'https://json-schema.org/draft/2020-12/schema',
-      type: 'object',
-      properties: {
-        bytes: { type: 'number', description: text('Size of the answer, as if it were a part') },
-        element: { type: 'string', description: text('Human-readable description of an element') },
-        target: { type: 'string', description: text('Exact reference of an element in the snapshot') },
-      },
-      additionalProperties: false,
-    },
-    annotations: { title: `Act ${index}`, readOnlyHint: false, destructiveHint: true, openWorldHint: true },
-  };
-}
-
-const listResult = JSON.stringify({ tools: Array.from({ length: toolCount }, (_, index) => describeTool(index)) });
-const echoResult = '{"content":[{"type":"text","text":"ok"}]}';
 /** @type {Map<string, {result: object, bytes: Buffer}>} */
 const largeResults = new Map();
 

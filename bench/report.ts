@@ -46,12 +46,13 @@ export function describeSection(section: Section): string {
     const title = measure.unit === '' ? measure.title : `${measure.title}, ${measure.unit}`;
     return row([title, ...section.variants.map((_, index) => cell(figureOf(section, measure, index), measure))]);
   });
-  const { foreignLoad, ownLoad, rounds, seconds, failures } = section;
-  const warning = foreignLoad > quietPercent ? ' **Not quiet: trust counts and processor time, not wall time.**' : '';
-  const load = `foreign load ${foreignLoad.toFixed(0)} %, own ${ownLoad.toFixed(0)} % of all processors.${warning}`;
+  const { load, rounds, seconds, failures } = section;
+  const warning = load.foreign > quietPercent ? ' **Not quiet: trust counts and processor time, not wall time.**' : '';
+  const [seen, foreign, own] = [load.seen, load.foreign, load.own].map((share) => share.toFixed(0));
+  const told = `foreign load ${seen} to ${foreign} %, own ${own} % of all processors.${warning}`;
   return [
     `## ${section.title}`,
-    `${section.note}\n\n${rounds.length} rounds in ${seconds.toFixed(0)} s; ${load}`,
+    `${section.note}\n\n${rounds.length} rounds in ${seconds.toFixed(0)} s; ${told}`,
     [head, row(['---', ...section.variants.map(() => '---')]), ...lines].join('\n'),
     ...failures.map((failure) => `- failed: ${failure.replaceAll('\n', ' ')}`),
   ].join('\n\n');

@@ -7,6 +7,14 @@ import { parseArgs } from 'node:util';
 import { findTestBrowser } from '../test/support/browser.ts';
 import { planCalls } from './calls.ts';
 import { Commands } from './commands.ts';
+import { planHttpCalls } from './http/calls.ts';
+import { planChurn } from './http/churn.ts';
+import { HttpCommands } from './http/commands.ts';
+import { findCompetitors } from './http/competitors.ts';
+import { planFirstPage } from './http/first-page.ts';
+import { planHttpMemory } from './http/memory.ts';
+import { planOpening } from './http/opening.ts';
+import { Program } from './program.ts';
 import { describeAll, describeSection } from './report.ts';
 import { type Bounds, type Plan, type Section, runSection } from './section.ts';
 import { Server } from './server.ts';
@@ -15,15 +23,25 @@ import { planOwnStart, planStart } from './start.ts';
 import { judge } from './targets.ts';
 
 const usage =
-  'npm run bench -- [--quick] [--only start,own-start,calls,end-idle,end-browser] [--rounds N] [--bridge FILE]';
+  'npm run bench -- [--quick] [--only SECTION,...] [--rounds N] [--bridge FILE]\n' +
+  'Sections over stdio: start, own-start, calls, end-idle, end-browser; over HTTP (`http` is all of them): http-open, ' +
+  'http-calls, http-memory, http-churn, http-page.';
 
-/** Full bounds add up to less than eight minutes also on a slow machine; the quick ones to about one. */
+/**
+ * Full bounds add up to less than eight minutes over stdio and ten over HTTP, also on a slow machine; the quick ones to
+ * about one and four.
+ */
 const bounds: Readonly<Record<string, { readonly full: Bounds; readonly quick: Bounds }>> = {
   start: { full: { rounds: 7, seconds: 180 }, quick: { rounds: 1, seconds: 20 } },
   'own-start': { full: { rounds: 9, seconds: 80 }, quick: { rounds: 1, seconds: 10 } },
   calls: { full: { rounds: 8, seconds: 90 }, quick: { rounds: 1, seconds: 12 } },
   'end-idle': { full: { rounds: 7, seconds: 40 }, quick: { rounds: 2, seconds: 8 } },
   'end-browser': { full: { rounds: 5, seconds: 50 }, quick: { rounds: 1, seconds: 8 } },
+  'http-open': { full: { rounds: 5, seconds: 110 }, quick: { rounds: 1, seconds: 30 } },
+  'http-calls': { full: { rounds: 4, seconds: 90 }, quick: { rounds: 1, seconds: 30 } },
+  'http-memory': { full: { rounds: 2, seconds: 60 }, quick: { rounds: 1, seconds: 30 } },
+  'http-churn': { full: { rounds: 1, seconds: 120 }, quick: { rounds: 1, seconds: 120 } },
+  'http-page': { full: { rounds: 4, seconds: 120 }, quick: { rounds: 1, seconds: 30 } },
 };
 
 function versionOf(manifest: string): string {
@@ -79,6 +97,17 @@ function writeReport(sections: readonly Section[], browser: string): void {
   console.log(`Written to bench/results/latest.md and bench/results/${name}.json.`);
 }
 
+/** The plans of these names; `http` stands for all over HTTP. */
+function choosePlans(commands: Commands, wanted: readonly string[] | undefined): readonly Plan[] {
+  const isWanted = (name: string): boolean => wanted === undefined || wanted.includes(name);
+  const overStdio = [planStart(commands), planOwnStart(commands), planCalls(commands), ...planShutdown(commands)];
+  const chosen = overStdio.filter((plan) => isWanted(plan.name));
+  if (wanted?.some((name) => name.startsWith('http')) === false) return chosen;
+  const http = new HttpCommands(commands, findCompetitors());
+  const plans = [planOpening, planHttpCalls, planHttpMemory, planChurn, planFirstPage].map((plan) => plan(http));
+  return [...chosen, ...plans.filter((plan) => isWanted('http') || isWanted(plan.name))];
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -98,7 +127,7 @@ async function main(): Promise<void> {
   mkdirSync(parent, { recursive: true });
   const folder = mkdtempSync(join(process.cwd(), parent, 'bench-'));
   process.once('exit', () => {
-    Server.killAll();
+    Program.killAll();
     rmSync(folder, { recursive: true, force: true });
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
@@ -108,10 +137,8 @@ async function main(): Promise<void> {
     browser: browser.path,
     folder,
   });
-  const wanted = values.only?.split(',');
-  const plans = [planStart(commands), planOwnStart(commands), planCalls(commands), ...planShutdown(commands)];
+  const chosen = choosePlans(commands, values.only?.split(','));
   await warmUp(commands);
-  const chosen = plans.filter((plan) => wanted === undefined || wanted.includes(plan.name));
   const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
   writeReport(await runAll(chosen, rounds, values.quick), `${dirname(browser.path)} (${browser.source})`);
 }

@@ -1,5 +1,6 @@
-import { LoadMeter } from './machine-load.ts';
-import { type Command, Server } from './server.ts';
+import { type Load, LoadMeter } from './machine-load.ts';
+import type { Command } from './program.ts';
+import { Server } from './server.ts';
 import { type Summary, summarize } from './statistics.ts';
 
 /** One thing that is measured; `added` compares by difference, `ratio` by quotient with the first variant. */
@@ -17,6 +18,8 @@ export type Sample = Readonly<Record<string, number>>;
 export interface Variant {
   readonly name: string;
   readonly run: () => Promise<Sample>;
+  /** In this many rounds only, for what takes long and varies little. */
+  readonly rounds?: number;
 }
 
 /** A part of the benchmark before it has run. */
@@ -42,8 +45,7 @@ export interface Section extends Omit<Plan, 'variants' | 'idle'> {
   readonly variants: readonly string[];
   readonly rounds: readonly (readonly (Sample | undefined)[])[];
   readonly failures: readonly string[];
-  readonly foreignLoad: number;
-  readonly ownLoad: number;
+  readonly load: Load;
   readonly seconds: number;
 }
 
@@ -67,10 +69,12 @@ export async function runSection(plan: Plan, bounds: Bounds): Promise<Section> {
     const samples: (Sample | undefined)[] = variants.map(() => undefined);
     for (let turn = 0; turn < variants.length; turn += 1) {
       const index = (turn + round) % variants.length;
+      const variant = variants[index];
+      if (variant === undefined || round >= (variant.rounds ?? bounds.rounds)) continue;
       try {
-        samples[index] = await variants[index]?.run();
+        samples[index] = await variant.run();
       } catch (failure) {
-        failures.push(`round ${round + 1}, ${variants[index]?.name}: ${String(failure)}`);
+        failures.push(`round ${round + 1}, ${variant.name}: ${String(failure)}`);
       }
     }
     rounds.push(samples);
@@ -83,20 +87,19 @@ export async function runSection(plan: Plan, bounds: Bounds): Promise<Section> {
     variants: variants.map((variant) => variant.name),
     rounds,
     failures,
-    foreignLoad: load.foreign,
-    ownLoad: load.own,
+    load,
     seconds: (performance.now() - begin) / 1000,
   };
 }
 
-/** The figures of a measure for the variant of this index. */
-export function figureOf(section: Section, measure: Measure, index: number): Figure {
+/** The figures of a measure for the variant of index `index`, compared with that of index `base`. */
+export function figureOf(section: Section, measure: Measure, index: number, base = 0): Figure {
   const valueOf = (sample: Sample | undefined): number => sample?.[measure.key] ?? Number.NaN;
   const values = section.rounds.map((round) => valueOf(round[index]));
-  if (index === 0 || measure.compare === 'none') return { value: summarize(values), compared: undefined };
+  if (index === base || measure.compare === 'none') return { value: summarize(values), compared: undefined };
   const compared = section.rounds.map((round) => {
-    const [own, base] = [valueOf(round[index]), valueOf(round[0])];
-    return measure.compare === 'ratio' ? own / base : own - base;
+    const [own, other] = [valueOf(round[index]), valueOf(round[base])];
+    return measure.compare === 'ratio' ? own / other : own - other;
   });
   return { value: summarize(values), compared: summarize(compared) };
 }

@@ -1,28 +1,9 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-
 import type { Commands } from './commands.ts';
+import { withPage } from './page.ts';
 import { treeOf } from './process-tree.ts';
+import type { Command } from './program.ts';
 import type { Plan, Sample, Variant } from './section.ts';
-import { type Command, type Server, withServer } from './server.ts';
-
-const page = '<!doctype html><title>Benchmark</title><h1>Benchmark</h1><p>A page with a <a href="/">link</a>.</p>';
-
-/** Serves one small page on loopback while `use` runs. */
-async function withPage<T>(use: (url: string) => Promise<T>): Promise<T> {
-  const server = createServer((_request, response) => {
-    response.setHeader('content-type', 'text/html').end(page);
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  try {
-    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
-}
+import { type Server, withServer } from './server.ts';
 
 async function measureEnd(server: Server): Promise<Sample> {
   const processes = treeOf(server.pid).length;

@@ -2,8 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import type { Commands } from './commands.ts';
 import { nodeProcessCount, treeMemory, treeProcessorMs } from './process-tree.ts';
+import type { Command } from './program.ts';
 import type { Measure, Plan, Sample, Variant } from './section.ts';
-import { type Command, type Server, withServer } from './server.ts';
+import { type Server, withServer } from './server.ts';
 
 /** By then the child that boots behind an early answer is up, too, on a quiet machine. */
 const afterMs = 3000;
