@@ -4,7 +4,7 @@ import type { ServerStatus, SessionStatus } from '../core/server-status.ts';
 const longestName = 40;
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 /** Control characters: a client names itself, and must not write to the terminal of whoever looks. */
-// oxlint-disable-next-line no-control-regex
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
 const control = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Milliseconds as a person says them: `45 s`, `12 min`, `2 h 5 min`, `3 d 4 h`. */
