@@ -5,6 +5,7 @@ import { Bridge } from './bridge.ts';
 import { type Profile, resolveProfile } from './browser/profile.ts';
 import { Children, type Place } from './children.ts';
 import type { Resolved } from './config/resolve.ts';
+import { aborted } from './core/deadline.ts';
 import { messageOf } from './core/errors.ts';
 import type { Host } from './core/host.ts';
 import type { Logger } from './core/logger.ts';
@@ -155,14 +156,4 @@ export class App {
     const profile = settings.isolated ? 'in memory' : (userDataDir ?? "upstream's default");
     return { cwd: working.path, userDataDir, profile, notes: [working.note, note] };
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = (): void => {
-      resolve();
-    };
-    if (signal.aborted) finish();
-    else signal.addEventListener('abort', finish, { once: true });
-  });
 }

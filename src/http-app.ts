@@ -3,13 +3,12 @@ import { createRequire } from 'node:module';
 
 import type { BinarySource } from './browser/binary.ts';
 import type { Resolved } from './config/resolve.ts';
-import { pause } from './core/deadline.ts';
+import { aborted, pause } from './core/deadline.ts';
 import { BridgeError, describeError, errorTable, messageOf, toBridgeError } from './core/errors.ts';
 import { isWritableFolder } from './core/folder.ts';
 import type { Host } from './core/host.ts';
 import type { Logger } from './core/logger.ts';
 import { Foundation } from './foundation.ts';
-import { expiryWarning } from './http/tls.ts';
 import { Tokens } from './http/tokens.ts';
 import { makeOutputFolder } from './http-lodgings.ts';
 import { type HttpServer, makeHttpServer } from './http-server.ts';
@@ -96,7 +95,6 @@ export class HttpApp {
         this.logger.error('settings not reloaded', { code: error.code, reason: error.message });
       }
     }
-    this.#tellExpiry();
     if (isReloaded) this.logger.info('tokens and certificate reloaded');
     void this.#server.registry.revoke((owner) => this.#tokens.has(owner));
   }
@@ -125,7 +123,6 @@ export class HttpApp {
     this.logger.debug('folder made', { path: this.#foundation.factory.folder });
     if (settings.outputDir !== undefined) checkOutputFolder(settings.outputDir, this.#parts.host.platform);
     const { url } = await this.#server.listener.open();
-    this.#tellExpiry();
     this.#url = `${url}${settings.httpEndpoint}`;
     this.#reporter.print(`Listening on ${this.#url}\n`);
     const hosts = settings.httpAllowedHosts.join(', ');
@@ -133,12 +130,6 @@ export class HttpApp {
     this.#foundation.sweep();
     void this.#foundation.catalog();
     void this.#keepBrowser(signal);
-  }
-
-  #tellExpiry(): void {
-    const { httpsCert } = this.#parts.resolved.settings;
-    const warning = expiryWarning({ cert: httpsCert }, (path) => readFileSync(path), Date.now());
-    if (warning !== undefined) this.#reporter.tell(warning);
   }
 
   /** Looks for the browser before the first session needs it, and again whenever it went missing; fills the spares. */
@@ -205,19 +196,5 @@ function checkOutputFolder(path: string, platform: string): void {
   if (isWritableFolder(path, platform)) return;
   throw new BridgeError('folder_unwritable', `The output folder ${path} cannot be written.`, {
     hint: 'Correct --output-dir, or make it writable.',
-  });
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else
-      signal.addEventListener(
-        'abort',
-        () => {
-          resolve();
-        },
-        { once: true },
-      );
   });
 }

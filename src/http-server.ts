@@ -126,6 +126,7 @@ function makeFront({ foundation, tokens }: HttpServerParts, inner: Inner): Front
     files: settings.httpFiles ? new FileRoute(settings.httpWriteTimeoutMs) : undefined,
     probes: status.facts(metrics),
     logger: foundation.parts.logger,
+    logsRequests: ['trace', 'debug'].includes(settings.logLevel),
     onRefused,
     onDone: (route, code) => {
       metrics.requestDone(route, code);
@@ -155,6 +156,7 @@ function makeListener({ setup, parts }: Foundation, front: Front, metrics: Metri
     onRefused: (code) => {
       metrics.refused(code);
     },
+    onExpiry: parts.tell,
     logger: parts.logger,
     readFile: (path) => readFileSync(path),
   });

@@ -24,6 +24,8 @@ export interface FrontParts {
   readonly files: FileRoute | undefined;
   readonly probes: ProbeFacts;
   readonly logger: Logger;
+  /** True where anybody reads what is logged of each request. */
+  readonly logsRequests: boolean;
   readonly onRefused: (error: BridgeError) => void;
   readonly onDone: (route: Route, status: number) => void;
 }
@@ -48,6 +50,7 @@ export class Front {
     const startedAt = performance.now();
     res.once('close', () => {
       this.#parts.onDone(routeOf(place), res.statusCode);
+      if (!this.#parts.logsRequests) return;
       const id = req.headers['mcp-session-id'];
       this.#parts.logger.debug('request done', {
         sessionId: typeof id === 'string' ? sessionHash(id) : undefined,

@@ -11,7 +11,7 @@ import { holdBody } from './body.ts';
 import { targetOf } from './guards.ts';
 import { brokenRequestError, codeOf, listenError } from './listener-errors.ts';
 import { refuse, refuseRaw } from './reply.ts';
-import { loadTls, type TlsFiles } from './tls.ts';
+import { expiryWarning, loadTls, type TlsFiles } from './tls.ts';
 
 /** Time for answers under way to leave when the listener closes. */
 const closeMs = 1000;
@@ -41,6 +41,8 @@ export interface ListenerSettings {
   onRequest(req: IncomingMessage, res: ServerResponse): void | Promise<void>;
   /** Told of every request that the listener itself refuses. */
   onRefused?(code: ErrorCode): void;
+  /** Told in a sentence of a certificate that has expired or soon will. */
+  readonly onExpiry?: (warning: string) => void;
   readonly logger: Logger;
   readonly readFile: (path: string) => Buffer;
 }
@@ -93,8 +95,7 @@ export class Listener {
 
   /** Reads certificate and key again for new connections. Throws `tls` and keeps the old ones when they cannot be used. */
   reloadTls(): void {
-    const { tls, readFile } = this.#settings;
-    if (tls !== undefined) this.#setTls?.(loadTls(tls, readFile));
+    this.#setTls?.(this.#loadTls());
   }
 
   /** Takes no new connection; each of the open ones is served until its next answer. */
@@ -122,7 +123,7 @@ export class Listener {
   }
 
   #makeServer(): Server {
-    const { protocol, tls = {}, limits, readFile } = this.#settings;
+    const { protocol, limits } = this.#settings;
     const { maxHeaderBytes, headerTimeoutMs, bodyTimeoutMs, keepAliveTimeoutMs } = limits;
     const options: ServerOptions = {
       maxHeaderSize: maxHeaderBytes,
@@ -139,11 +140,19 @@ export class Listener {
       insecureHTTPParser: false,
     };
     if (protocol === 'http') return createServer(options);
-    const server = createTlsServer({ ...options, ...loadTls(tls, readFile), handshakeTimeout: headerTimeoutMs });
+    const server = createTlsServer({ ...options, ...this.#loadTls(), handshakeTimeout: headerTimeoutMs });
     this.#setTls = (fresh) => {
       server.setSecureContext(fresh);
     };
     return server;
+  }
+
+  #loadTls(): SecureContextOptions {
+    const { tls = {}, readFile, onExpiry } = this.#settings;
+    const options = loadTls(tls, readFile);
+    const warning = expiryWarning(tls.cert, options.cert, Date.now());
+    if (warning !== undefined) onExpiry?.(warning);
+    return options;
   }
 
   #wire(server: Server): void {

@@ -41,15 +41,22 @@ export function loadTls(files: TlsFiles, readFile: (path: string) => Buffer): Se
 /** Time in which somebody should have been told to renew a certificate. */
 const warnBeforeMs = 14 * 86_400_000;
 
-/** What is to be said of a certificate that has expired or soon will; a PFX file is not looked into. `now`: Unix time in ms. */
-export function expiryWarning(files: TlsFiles, readFile: (path: string) => Buffer, now: number): string | undefined {
-  if (files.cert === undefined) return undefined;
-  const { validTo } = new X509Certificate(readFile(files.cert));
+/**
+ * What is to be said of a certificate that has expired or soon will. `path` and `certificate` are of the PEM file, both
+ * undefined for a PFX, which is not looked into; `now` is a Unix time in milliseconds.
+ */
+export function expiryWarning(
+  path: string | undefined,
+  certificate: SecureContextOptions['cert'],
+  now: number,
+): string | undefined {
+  if (path === undefined || !Buffer.isBuffer(certificate)) return undefined;
+  const { validTo } = new X509Certificate(certificate);
   const left = Date.parse(validTo) - now;
   if (left > warnBeforeMs) return undefined;
   return left <= 0
-    ? `--https-cert: the certificate in ${files.cert} expired on ${validTo}; clients will refuse it`
-    : `--https-cert: the certificate in ${files.cert} expires on ${validTo}`;
+    ? `--https-cert: the certificate in ${path} expired on ${validTo}; clients will refuse it`
+    : `--https-cert: the certificate in ${path} expires on ${validTo}`;
 }
 
 function withoutUndefined(options: Record<string, Buffer | string | undefined>): SecureContextOptions {

@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent } from 'node:https';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { listEntries } from '../support/folders.ts';
 import { HttpServer, serverArgs, type ServerSettings } from '../support/http-server.ts';
 import { processesOf, waitForNoProcess } from '../support/processes.ts';
 import { Testbed } from '../support/testbed.ts';
-import { withDeadline } from '../support/waiting.ts';
+import { waitUntil, withDeadline } from '../support/waiting.ts';
 
 const tlsFolder = join(import.meta.dirname, '../fixtures/tls');
 const token = 'token-of-the-start-0123';
@@ -194,6 +194,13 @@ describe('a server with TLS', () => {
     server.program.kill('SIGHUP');
     const { reason } = await server.waitForLog('settings not reloaded', { code: 'tls' });
     expect(reason).toContain(key);
+    expect(await servedName(server.port)).toBe('second.test');
+
+    // As in the moment in which a renewal replaces the files.
+    rmSync(cert);
+    server.program.kill('SIGHUP');
+    await waitUntil('the missing certificate', () => server.program.stderr.includes(`${cert}, cannot be read`));
+    expect((await next.call('echo')).result).toBeDefined();
     expect(await servedName(server.port)).toBe('second.test');
     await next.end();
     agent.destroy();

@@ -71,6 +71,7 @@ function makeBed(some: Partial<FrontParts> = {}): Bed {
     files: files as FileRoute,
     probes,
     logger: { debug: log, info: log, warn: log, error: log },
+    logsRequests: true,
     onRefused: ({ code }) => refused.push(code),
     onDone: (route, status) => done.push([route, status]),
     ...some,
@@ -265,4 +266,10 @@ it('tells of each request when it is over, and without its query', async () => {
   expect(bed.logged).toEqual([
     ['request done', { method: 'GET', path: '/mcp', code: 200, durationMs: expect.any(Number) }],
   ]);
+});
+
+it('spares itself the log of requests where nobody reads it, and counts them all the same', async () => {
+  const bed = makeBed({ logsRequests: false });
+  await bed.send('GET', '/mcp');
+  expect([bed.done, bed.logged]).toEqual([[['mcp', 200]], []]);
 });
