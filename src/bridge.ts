@@ -77,16 +77,6 @@ export class Bridge {
     });
   }
 
-  /** Kills and removes everything of this session at once. */
-  force(): void {
-    this.#children?.force();
-  }
-
-  /** After `close`: waits until the system has told the end of every child. */
-  async settle(): Promise<void> {
-    await this.#children?.settle();
-  }
-
   /** Where the session's children put files: working folder and output folder. None before the first child. */
   get fileFolders(): readonly string[] {
     const place = this.#children?.place;

@@ -2,10 +2,11 @@ import { Bridge } from './bridge.ts';
 import { type SessionSettings, readSessionSettings, settingsKeys } from './config/session-settings.ts';
 import { scanObject } from './core/json-scan.ts';
 import { type Logger, withFields } from './core/logger.ts';
+import { isRecord } from './core/record.ts';
 import { Redactor } from './core/redact.ts';
 import type { Foundation } from './foundation.ts';
 import { Channel } from './http/channel.ts';
-import { type ClientBody, isFields } from './http/client-message.ts';
+import type { ClientBody } from './http/client-message.ts';
 import { HttpSession } from './http/http-session.ts';
 import type { Metrics } from './http/metrics.ts';
 import type { HttpLodging, Lodgings } from './http-lodgings.ts';
@@ -104,7 +105,7 @@ export class HttpSessions {
   /** The client's `initialize` as a child may see it: without roots, which would open the server's folders, and without our settings. */
   prepare(body: ClientBody): ClientBody {
     const fields = body.messages[0]?.fields ?? {};
-    const params = isFields(fields['params']) ? fields['params'] : {};
+    const params = isRecord(fields['params']) ? fields['params'] : {};
     const { capabilities, _meta: meta, ...others } = params;
     const passed = without(capabilities, this.#parts.foundation.setup.settings.httpPassRoots ? [] : ['roots']);
     const kept = without(meta, settingsKeys);
@@ -188,13 +189,13 @@ export class HttpSessions {
 }
 
 function clientOf(params: Fields): { readonly name: string; readonly version: string } {
-  const info = isFields(params['clientInfo']) ? params['clientInfo'] : {};
+  const info = isRecord(params['clientInfo']) ? params['clientInfo'] : {};
   const text = (value: unknown): string => (typeof value === 'string' ? value.slice(0, longestName) : 'unknown');
   return { name: text(info['name']), version: text(info['version']) };
 }
 
 function without(value: unknown, keys: readonly string[]): unknown {
-  if (!isFields(value)) return value;
+  if (!isRecord(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([key]) => !keys.includes(key)));
 }
 

@@ -1,4 +1,6 @@
-import { isIPv4, isIPv6 } from 'node:net';
+import { isIPv6 } from 'node:net';
+
+import { isLoopbackHost } from '../core/loopback.ts';
 
 /** A host and its port, in a form in which equal ones are equal texts. */
 export interface Authority {
@@ -33,8 +35,7 @@ function canonicalIpv6(address: string): string {
   return [upper >> 8, upper & 255, lower >> 8, lower & 255].join('.');
 }
 
-/** Whether a name means this computer alone: `localhost`, 127.0.0.0/8 or ::1. */
+/** Whether a name means this computer alone, in whatever form it is written. */
 export function isLoopbackName(host: string): boolean {
-  const name = canonicalHost(host);
-  return name === 'localhost' || name === '::1' || (isIPv4(name) && name.startsWith('127.'));
+  return isLoopbackHost(canonicalHost(host));
 }

@@ -1,4 +1,5 @@
 import { BridgeError } from '../core/errors.ts';
+import { isRecord } from '../core/record.ts';
 import type { Question } from './exchange.ts';
 
 /** More messages in one body than any client sends; the limit of SDK 1.32. */
@@ -56,8 +57,8 @@ export function questionsOf(messages: readonly ClientMessage[]): readonly Questi
 }
 
 function progressTokenIn(params: unknown): string | number | undefined {
-  const meta = isFields(params) ? params['_meta'] : undefined;
-  const token = isFields(meta) ? meta['progressToken'] : undefined;
+  const meta = isRecord(params) ? params['_meta'] : undefined;
+  const token = isRecord(meta) ? meta['progressToken'] : undefined;
   return typeof token === 'string' || typeof token === 'number' ? token : undefined;
 }
 
@@ -71,7 +72,7 @@ function parse(body: Buffer): unknown {
 }
 
 function readMessage(value: unknown): ClientMessage {
-  const message = isFields(value) && value['jsonrpc'] === '2.0' ? classify(value) : undefined;
+  const message = isRecord(value) && value['jsonrpc'] === '2.0' ? classify(value) : undefined;
   if (message !== undefined) return message;
   throw new BridgeError('invalid_request', 'The request body is JSON, but no JSON-RPC 2.0 message.', {
     hint: 'A request has "jsonrpc": "2.0", a method, and a string or a number as its id.',
@@ -98,9 +99,4 @@ function toLine(body: Buffer): Buffer {
     for (let at = line.indexOf(end); at !== -1; at = line.indexOf(end, at)) line[at] = space;
   }
   return line;
-}
-
-/** True for a JSON object. */
-export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

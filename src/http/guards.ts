@@ -4,8 +4,6 @@ import { isIP } from 'node:net';
 import { BridgeError } from '../core/errors.ts';
 import { type Authority, canonicalHost, isLoopbackName, parseAuthority } from './authority.ts';
 
-export { isLoopbackName } from './authority.ts';
-
 /** Which hosts and pages may use the server. */
 export interface GuardSettings {
   /** The host that the server listens on. */

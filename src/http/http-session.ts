@@ -3,10 +3,8 @@ import type { Session } from '../session/session.ts';
 import { type LiveSession, sessionHash } from '../session/registry.ts';
 import { type ClientBody, type ClientMessage, questionsOf } from './client-message.ts';
 import type { Channel } from './channel.ts';
+import { knowsPriming } from './sse-frame.ts';
 import type { ServerResponse } from 'node:http';
-
-/** Revision from which on clients know events that carry no message (MCP 2025-11-25). */
-const primedSince = '2025-11-25';
 
 /** What a session over HTTP is made with. */
 export interface HttpSessionParts {
@@ -108,8 +106,7 @@ export class HttpSession implements LiveSession {
   /** Takes what a client sent; its requests are answered on a stream in `res`. False if nothing in it waits for an answer. */
   accept(body: ClientBody, res: ServerResponse, version: string | undefined): boolean {
     const questions = questionsOf(body.messages);
-    if (questions.length > 0)
-      this.channel.openExchange(res, questions, version !== undefined && version >= primedSince);
+    if (questions.length > 0) this.channel.openExchange(res, questions, knowsPriming(version));
     const hasRoots = body.messages.some(isRootsChange);
     if (!hasRoots || this.#parts.passesRoots) this.#parts.session.accept(body.line);
     else this.#acceptWithoutRoots(body);

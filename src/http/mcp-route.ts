@@ -1,13 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import { BridgeError } from '../core/errors.ts';
+import { isRecord } from '../core/record.ts';
 import { knownVersions } from '../relay/listing.ts';
 import type { Registry } from '../session/registry.ts';
 import { readBody } from './body.ts';
-import { type ClientBody, firstIdOf, isFields, readClientBody } from './client-message.ts';
+import { type ClientBody, firstIdOf, readClientBody } from './client-message.ts';
 import type { HttpSession } from './http-session.ts';
 import { acceptsEvents, acceptsJson, isJson } from './media-types.ts';
 import { refuse } from './reply.ts';
+import { knowsPriming } from './sse-frame.ts';
 
 /** Bytes of one session that may wait for its child; as much as stdio lets wait (`stdio/transport.ts`). */
 const maxUnreadBytes = 67_108_864;
@@ -73,8 +75,9 @@ export class McpRoute {
       throw new BridgeError('not_acceptable', 'A GET must accept text/event-stream.');
     }
     const lastEventId = req.headers['last-event-id'];
-    if (typeof lastEventId === 'string' && lastEventId !== '') session.channel.resume(res, lastEventId, isPrimed(req));
-    else session.channel.openListener(res, isPrimed(req));
+    if (typeof lastEventId === 'string' && lastEventId !== '')
+      session.channel.resume(res, lastEventId, knowsPriming(versionOf(req)));
+    else session.channel.openListener(res, knowsPriming(versionOf(req)));
   }
 
   async #delete(res: ServerResponse, session: HttpSession): Promise<void> {
@@ -130,7 +133,7 @@ export class McpRoute {
     const [message] = body.messages;
     if (body.isBatch || message?.kind !== 'request' || message.method !== 'initialize') throw missingError();
     const { params } = message.fields;
-    if (!isFields(params)) throw new BridgeError('invalid_request', 'initialize has no params.');
+    if (!isRecord(params)) throw new BridgeError('invalid_request', 'initialize has no params.');
     const prepared = this.#prepare(body);
     const session = this.#parts.open(owner, params);
     const version = typeof params['protocolVersion'] === 'string' ? params['protocolVersion'] : undefined;
@@ -155,10 +158,6 @@ function idOf(req: IncomingMessage): string | undefined {
 function versionOf(req: IncomingMessage): string | undefined {
   const version = req.headers['mcp-protocol-version'];
   return typeof version === 'string' ? version : undefined;
-}
-
-function isPrimed(req: IncomingMessage): boolean {
-  return (versionOf(req) ?? '') >= '2025-11-25';
 }
 
 /** Without the header 2025-03-26 is to be assumed (MCP 2025-11-25, transports), which we speak as well. */

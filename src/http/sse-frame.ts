@@ -5,6 +5,9 @@ const space = 0x20;
 /** Up to here one copy is cheaper than one more write. */
 const joinBelowBytes = 65_536;
 
+/** Revision from which on clients know events that carry no message (MCP 2025-11-25). */
+const primedSince = '2025-11-25';
+
 /** What is written to an event stream for one event. */
 export type Frame = readonly Buffer[];
 
@@ -19,6 +22,11 @@ export function messageFrame(eventId: string, parts: LineParts): Frame {
   const pieces = [Buffer.from(`event: message\nid: ${eventId}\ndata: `), ...parts.map(toLine), Buffer.from('\n\n')];
   const bytes = lengthOf(pieces);
   return bytes < joinBelowBytes ? [Buffer.concat(pieces, bytes)] : pieces;
+}
+
+/** True if clients of this protocol version know events that carry no message; undefined is an older one. */
+export function knowsPriming(version: string | undefined): boolean {
+  return version !== undefined && version >= primedSince;
 }
 
 /** The event that only tells a client where it stands and when to come back after a break (MCP 2025-11-25). */

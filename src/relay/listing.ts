@@ -2,6 +2,7 @@ import { type Catalog, type ListedTool, type ToolList, readToolPage } from '../c
 import { within, timedOut } from '../core/deadline.ts';
 import { BridgeError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import { isRecord } from '../core/record.ts';
 import type { Link } from './link.ts';
 import type { LocalTool } from './local-tools.ts';
 
@@ -170,8 +171,4 @@ export class Listing {
       this.#refreshing = undefined;
     }
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -6,6 +6,7 @@ import type { Catalog } from '../core/catalog.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Host } from '../core/host.ts';
 import type { Logger } from '../core/logger.ts';
+import { isRecord } from '../core/record.ts';
 import { userCacheFolder } from '../core/user-folder.ts';
 
 /** More combinations of settings than one user has in use. */
@@ -93,20 +94,16 @@ function removeQuietly(path: string): void {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isTool(value: unknown): boolean {
   return (
-    isObject(value) && typeof value['name'] === 'string' && typeof value['text'] === 'string' && matchesName(value)
+    isRecord(value) && typeof value['name'] === 'string' && typeof value['text'] === 'string' && matchesName(value)
   );
 }
 
 function matchesName(tool: Record<string, unknown>): boolean {
   try {
     const parsed: unknown = JSON.parse(String(tool['text']));
-    return isObject(parsed) && parsed['name'] === tool['name'];
+    return isRecord(parsed) && parsed['name'] === tool['name'];
   } catch {
     // The stored text of a tool is not JSON: the file was damaged.
     return false;
@@ -121,8 +118,8 @@ function parseStored(text: string, key: string): Catalog | undefined {
     // A damaged file is dropped by the caller.
     return undefined;
   }
-  const catalog = isObject(stored) && stored['key'] === key ? stored['catalog'] : undefined;
-  if (!isObject(catalog) || !isObject(catalog['initialize']) || !isObject(catalog['members'])) return undefined;
+  const catalog = isRecord(stored) && stored['key'] === key ? stored['catalog'] : undefined;
+  if (!isRecord(catalog) || !isRecord(catalog['initialize']) || !isRecord(catalog['members'])) return undefined;
   const tools = catalog['tools'];
   return Array.isArray(tools) && tools.every(isTool) ? (catalog as unknown as Catalog) : undefined;
 }

@@ -99,6 +99,17 @@ async function opened(): Promise<unknown> {
 const posted = (init: string): string =>
   `return read(await fetch(endpoint, { method: 'POST', body: initialize, ${init} }));`;
 
+/** A form whose one field reads as JSON when it is sent as text. */
+const jsonForm = `return submitted((form) => {
+    form.method = 'POST';
+    form.enctype = 'text/plain';
+    form.action = endpoint;
+    const field = document.createElement('input');
+    field.name = initialize.slice(0, -1) + ',"x":"';
+    field.value = '"}';
+    form.append(field);
+});`;
+
 const attacks: readonly (readonly [how: string, code: string, expected: RegExp])[] = [
   ['fetch() of text', posted(''), /^failed: TypeError: Failed to fetch$/],
   ['fetch() of text without CORS', posted("mode: 'no-cors'"), /^opaque 0 $/],
@@ -169,34 +180,14 @@ const attacks: readonly (readonly [how: string, code: string, expected: RegExp])
     /^refused$/,
   ],
   ['a beacon', "return 'sent ' + navigator.sendBeacon(endpoint, initialize);", /^sent true$/],
-  [
-    'a form with text that is JSON',
-    `return submitted((form) => {
-      form.method = 'POST';
-      form.enctype = 'text/plain';
-      form.action = endpoint;
-      const field = document.createElement('input');
-      field.name = initialize.slice(0, -1) + ',"x":"';
-      field.value = '"}';
-      form.append(field);
-    });`,
-    /^shown nothing readable$/,
-  ],
+  ['a form with text that is JSON', jsonForm, /^shown nothing readable$/],
   [
     'the same from a page that hides its origin',
     `const meta = document.createElement('meta');
     meta.name = 'referrer';
     meta.content = 'no-referrer';
     document.head.append(meta);
-    return submitted((form) => {
-      form.method = 'POST';
-      form.enctype = 'text/plain';
-      form.action = endpoint;
-      const field = document.createElement('input');
-      field.name = initialize.slice(0, -1) + ',"x":"';
-      field.value = '"}';
-      form.append(field);
-    });`,
+    ${jsonForm}`,
     /^shown nothing readable$/,
   ],
   [

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { BridgeError } from '../../../src/core/errors.ts';
-import { type ClientBody, firstIdOf, isFields, questionsOf, readClientBody } from '../../../src/http/client-message.ts';
+import { type ClientBody, firstIdOf, questionsOf, readClientBody } from '../../../src/http/client-message.ts';
 
 const read = (text: string | Buffer): ClientBody => readClientBody(Buffer.from(text));
 
@@ -169,19 +169,5 @@ describe('the requests of a body', () => {
     const answer = '{"jsonrpc":"2.0","id":9,"result":1}';
     expect(firstIdOf(read(`[${answer},{"jsonrpc":"2.0","id":"x","method":"a"}]`))).toBe('"x"');
     expect(firstIdOf(read(answer))).toBeUndefined();
-  });
-});
-
-describe('isFields', () => {
-  it('is true for an object and nothing else', () => {
-    expect([{}, Object.create(null), [], null, undefined, 'a', 1].map(isFields)).toEqual([
-      true,
-      true,
-      false,
-      false,
-      false,
-      false,
-      false,
-    ]);
   });
 });

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
 
-import { Guards, type GuardSettings, headerValues, isLoopbackName, targetOf } from '../../../src/http/guards.ts';
+import { isLoopbackName } from '../../../src/http/authority.ts';
+import { Guards, type GuardSettings, headerValues, targetOf } from '../../../src/http/guards.ts';
 import { makeAnswer, makeRequest } from './http-bed.ts';
 
 const loopback = { bindHost: '127.0.0.1', allowedHosts: [], allowedOrigins: [] };
