@@ -28,9 +28,16 @@ function evaluate(code: string): TourStep {
   return step('browser_evaluate', { function: code });
 }
 
-/** The browser shows its error page some time after the failure was told; a navigation before that is interrupted by it. */
+/**
+ * The browser shows its error page some time after the failure was told; a navigation before that is interrupted by it.
+ * Until that page has a title of its own, upstream tells "Loading ..." for it.
+ */
 const reachErrorPage = step('browser_run_code_unsafe', {
-  code: 'async (page) => { await page.waitForURL("chrome-error://**"); return page.url(); }',
+  code: `async (page) => {
+    await page.waitForURL("chrome-error://**");
+    while ((await page.title()).startsWith("Loading ")) await page.waitForTimeout(20);
+    return page.url();
+  }`,
 });
 
 /** Puts what the tour reads into the root. */
