@@ -18,6 +18,8 @@ const folder = mkdtempSync(join(tmpdir(), 'verify-'));
 const total = { passed: 0, failed: 0, skipped: 0 };
 /** @type {string[]} */
 const failures = [];
+/** What a log that keeps only its end would lose. @type {string[]} */
+const details = [];
 for (const step of process.argv.slice(2)) {
   const started = performance.now();
   const counts = testProjects.includes(step) ? runTests(step) : runCheck(step);
@@ -29,6 +31,7 @@ for (const step of process.argv.slice(2)) {
   console.log(`== ${step}: ${counts.failed > 0 ? 'failed' : 'passed'} in ${seconds} s\n`);
 }
 rmSync(folder, { recursive: true });
+for (const detail of details) console.log(`${detail}\n`);
 if (failures.length > 0) console.log(`failed steps: ${failures.join(', ')}`);
 console.log(`${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}`);
 process.exitCode = total.failed > 0 ? 1 : 0;
@@ -67,6 +70,13 @@ function readCounts(file) {
   try {
     const report = JSON.parse(readFileSync(file, 'utf8'));
     const skipped = report.numPendingTests + report.numTodoTests;
+    for (const { name, message, assertionResults } of report.testResults) {
+      const failed = assertionResults.filter((/** @type {{ status: string }} */ { status }) => status === 'failed');
+      if (failed.length === 0 && message !== '') details.push(`${name}: ${message}`);
+      for (const { fullName, failureMessages } of failed) {
+        details.push(`${name}: ${fullName}\n${failureMessages.join('\n').slice(0, 3000)}`);
+      }
+    }
     return { passed: report.numPassedTests, failed: report.numFailedTests, skipped };
   } catch {
     // The runner ended before it wrote its report; its exit code tells.
