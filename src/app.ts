@@ -11,6 +11,7 @@ import type { Host } from './core/host.ts';
 import type { Logger } from './core/logger.ts';
 import { Foundation } from './foundation.ts';
 import { singleStream } from './relay/client-port.ts';
+import type { MakeSurfaces } from './load-surfaces.ts';
 import { chooseWorkingFolder } from './session/working-folder.ts';
 import { Reporter } from './reporter.ts';
 import { openOutput } from './stdio/output.ts';
@@ -24,6 +25,8 @@ export interface AppParts {
   readonly input: Readable;
   /** Begins the ordered end. */
   readonly stop: (reason: string) => void;
+  /** Makes managed CDP, where it is asked for: `loadSurfaces`. */
+  readonly makeSurfaces: MakeSurfaces | undefined;
 }
 
 /** The bridge over stdio: one client, from its first byte to its last. */
@@ -125,6 +128,7 @@ export class App {
     const foundation = this.#foundation;
     const { planner, settings } = foundation.setup;
     const { factory } = foundation;
+    const surfaces = this.#parts.makeSurfaces?.(settings, this.logger);
     const children = new Children({
       foundation,
       logger: this.logger,
@@ -133,6 +137,15 @@ export class App {
       factory,
       place: (folder) => this.#place(folder),
       hasOwnSeed: false,
+      debugging:
+        surfaces === undefined
+          ? undefined
+          : {
+              hasThrowAwayProfile: false,
+              forget: (userDataDir) => {
+                surfaces.forget(userDataDir);
+              },
+            },
     });
     return new Bridge({
       foundation,
@@ -143,6 +156,7 @@ export class App {
       isEager: true,
       headless: settings.headless,
       lodge: () => ({ children }),
+      surfaces,
     });
   }
 

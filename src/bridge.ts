@@ -9,8 +9,10 @@ import { describeBinary, describeBridge } from './relay/bridge-info.ts';
 import type { ClientPort } from './relay/client-port.ts';
 import { Listing } from './relay/listing.ts';
 import { binaryInfoTool, bridgeInfoTool } from './relay/local-tools.ts';
+import type { Surface } from './cdp/surface.ts';
 import type { StartedChild } from './session/generation.ts';
 import { Session, type SessionEvents } from './session/session.ts';
+import type { Surfaces } from './surfaces.ts';
 
 const instructions =
   'The browser tools are those of Playwright MCP. cloakbrowser_bridge_info tells the state of this server and why a call failed.';
@@ -34,6 +36,10 @@ export interface BridgeParts {
   readonly events?: SessionEvents;
   /** What `cloakbrowser_bridge_info` tells of the session's place on an HTTP server. */
   readonly describeHttp?: () => Readonly<Record<string, unknown>>;
+  /** Managed CDP; undefined where the session has none. */
+  readonly surfaces?: Pick<Surfaces, 'make'> | undefined;
+  /** A CDP client of the session sent something. */
+  readonly onCdpActivity?: () => void;
 }
 
 /** One session with everything below it, over whatever transport brings its lines. */
@@ -42,6 +48,7 @@ export class Bridge {
   readonly #parts: BridgeParts;
   readonly #binary: BinarySource | undefined;
   readonly #listing: Listing;
+  readonly #surface: Surface | undefined;
   readonly #startedAt = performance.now();
   readonly #unwatch: () => void;
   #children: Children | undefined;
@@ -57,7 +64,9 @@ export class Bridge {
       hidden: setup.settings.hideTools,
       serverInfo: { name: 'cloakbrowser-mcp', title: 'CloakBrowser MCP', version: bridgeVersion },
       instructions,
+      hasLog: parts.surfaces !== undefined,
     });
+    this.#surface = this.#makeSurface();
     this.session = new Session({
       client: parts.client,
       listing: this.#listing,
@@ -70,6 +79,8 @@ export class Bridge {
       startChild: (number, signal) => this.#startChild(number, signal),
       describeWait: () => this.#children?.describeWait() ?? 'the browser server is being started',
       isEager: parts.isEager,
+      surface: this.#surface,
+      opensSurface: setup.settings.cdpEager,
       ...(parts.events === undefined ? {} : { events: parts.events }),
     });
     this.#unwatch = foundation.watchDownload((state) => {
@@ -87,6 +98,21 @@ export class Bridge {
   close(): Promise<void> {
     this.#unwatch();
     return this.session.close();
+  }
+
+  #makeSurface(): Surface | undefined {
+    const { surfaces, logger, onCdpActivity } = this.#parts;
+    return surfaces?.make({
+      logger,
+      tell: (level, data) => {
+        this.session.relay.tellLog(level, data);
+      },
+      calls: () => {
+        const { relay, gate } = this.session;
+        return { count: relay.forwarded, isRunning: gate.link !== undefined && relay.toolsAt(gate.link).length > 0 };
+      },
+      onActivity: () => onCdpActivity?.(),
+    });
   }
 
   #startChild(number: number, signal: AbortSignal): Promise<StartedChild> {
@@ -143,7 +169,9 @@ export class Bridge {
     });
     const clean = (_key: string, value: unknown): unknown =>
       typeof value === 'string' ? redactor.clean(value) : value;
-    return Promise.resolve(JSON.parse(JSON.stringify(facts, clean)) as Record<string, unknown>);
+    const shown = JSON.parse(JSON.stringify(facts, clean)) as Record<string, unknown>;
+    // The one place where the address is told: it is what this client is to have.
+    return Promise.resolve(this.#surface === undefined ? shown : { ...shown, cdp: this.#surface.describe() });
   }
 
   #describeProfile(): string {

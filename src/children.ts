@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+
 import type { BinarySource, LaunchPlan } from './browser/binary.ts';
 import { describeDownload } from './browser/download-state.ts';
 import { drawSeed, withSeed } from './browser/launch.ts';
@@ -5,7 +7,7 @@ import type { Logger } from './core/logger.ts';
 import type { Foundation } from './foundation.ts';
 import type { ChildFactory } from './session/child-factory.ts';
 import type { StartedChild } from './session/generation.ts';
-import type { ChildPlanner } from './upstream/planner.ts';
+import { type ChildPlanner, registryFolder } from './upstream/planner.ts';
 
 /** A child boots in about a second of processor time; with several at once on a busy machine in a few. */
 const turnMs = 10_000;
@@ -19,6 +21,17 @@ export interface Place {
   readonly profile: string;
   /** Sentences to tell the user once. */
   readonly notes: readonly (string | undefined)[];
+}
+
+/** What children are started with whose browser has a debugging port of its own. */
+export interface Debugging {
+  /**
+   * True for a profile folder that each browser has for itself: in upstream's isolated mode a CDP client would work in
+   * another browser context than MCP.
+   */
+  readonly hasThrowAwayProfile: boolean;
+  /** Removes what an earlier browser left in a profile of its debugging port. */
+  readonly forget: (userDataDir: string) => void;
 }
 
 /** What a session's children are started with. */
@@ -38,6 +51,8 @@ export interface ChildrenParts {
   readonly turnsAhead?: (signal: AbortSignal) => number;
   /** True where several sessions share the search for the browser: each one then seems to be another visitor. */
   readonly hasOwnSeed: boolean;
+  /** Undefined without managed CDP. */
+  readonly debugging?: Debugging | undefined;
 }
 
 /**
@@ -80,7 +95,7 @@ export class Children {
 
   /** Starts the child of this number. Throws with everything undone. */
   async start(number: number, signal: AbortSignal): Promise<StartedChild> {
-    const { foundation, factory, planner, place, takeTurn } = this.#parts;
+    const { foundation, factory, place, takeTurn } = this.#parts;
     if (foundation.setup.error !== undefined) throw foundation.setup.error;
     foundation.sweep();
     const launch = await this.#resolve(signal);
@@ -92,11 +107,7 @@ export class Children {
       const placed = place(factory.folder);
       this.#place = placed;
       for (const note of [...(launch?.notes ?? []), ...placed.notes]) foundation.tellOnce(note);
-      const planning = placed.outputDir === undefined ? planner : planner.with({ outputDir: placed.outputDir });
-      const { cwd, userDataDir } = placed;
-      const started = factory.start(number, (folders) =>
-        planning.plan({ folder: folders.generation, tempDir: folders.temp, cwd, userDataDir }, launch),
-      );
+      const started = this.#launchChild(number, placed, launch);
       return settled === undefined ? started : { ...started, settled };
     } catch (cause) {
       settled?.();
@@ -127,6 +138,37 @@ export class Children {
   /** Removes the session's folder; the children have been ended before. */
   close(): Promise<void> {
     return this.#parts.factory.remove();
+  }
+
+  #launchChild(number: number, placed: Place, launch: LaunchPlan | undefined): StartedChild {
+    const { factory, debugging } = this.#parts;
+    const { cwd } = placed;
+    const planner = this.#plannerFor(placed);
+    if (debugging === undefined)
+      return factory.start(number, ({ generation, temp }) =>
+        planner.plan({ folder: generation, tempDir: temp, cwd, userDataDir: placed.userDataDir }, launch),
+      );
+    let browser: StartedChild['browser'];
+    const started = factory.start(number, ({ generation, temp }) => {
+      const userDataDir = debugging.hasThrowAwayProfile ? join(generation, 'p') : placed.userDataDir;
+      if (userDataDir !== undefined) debugging.forget(userDataDir);
+      const planned = planner.plan({ folder: generation, tempDir: temp, cwd, userDataDir }, launch);
+      const isIsolated = userDataDir === undefined && planner.isIsolated;
+      // A profile that lasts has its own state, as it has with upstream alone.
+      const storageState = debugging.hasThrowAwayProfile ? planned.storageState : undefined;
+      browser = { userDataDir, tempDir: temp, registry: registryFolder(generation), isIsolated, storageState };
+      return planned;
+    });
+    return browser === undefined ? started : { ...started, browser };
+  }
+
+  #plannerFor({ outputDir }: Place): ChildPlanner {
+    const { planner, debugging } = this.#parts;
+    const changes = {
+      ...(outputDir === undefined ? {} : { outputDir }),
+      ...(debugging?.hasThrowAwayProfile === true ? { isolated: false } : {}),
+    };
+    return Object.keys(changes).length === 0 ? planner : planner.with(changes);
   }
 
   async #queue(turn: Promise<() => void>, signal: AbortSignal): Promise<() => void> {

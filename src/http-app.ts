@@ -12,6 +12,7 @@ import { Foundation } from './foundation.ts';
 import { Tokens } from './http/tokens.ts';
 import { makeOutputFolder } from './http-lodgings.ts';
 import { type HttpServer, makeHttpServer } from './http-server.ts';
+import type { MakeSurfaces } from './load-surfaces.ts';
 import { Reporter } from './reporter.ts';
 
 /** How often a drain looks whether it is done. */
@@ -26,6 +27,8 @@ export interface HttpAppParts {
   readonly nodeVersion: string;
   /** Memory and processor time of the program, as metrics show them. */
   readonly self: () => { readonly memoryBytes: number; readonly cpuSeconds: number; readonly startedAt: number };
+  /** Makes managed CDP, where it is asked for: `loadSurfaces`. */
+  readonly makeSurfaces: MakeSurfaces | undefined;
 }
 
 /** The bridge over Streamable HTTP: many clients, each with a session of its own. */
@@ -67,7 +70,8 @@ export class HttpApp {
       binaryWorkerUrl: new URL('./binary-worker.js', import.meta.url),
     });
     const foundation = this.#foundation;
-    this.#server = makeHttpServer({ foundation, tokens: this.#tokens, self: parts.self, url: () => this.#url });
+    const { self, makeSurfaces } = parts;
+    this.#server = makeHttpServer({ foundation, tokens: this.#tokens, self, url: () => this.#url, makeSurfaces });
     for (const line of resolved.warnings) this.#reporter.tell(line);
   }
 
@@ -122,7 +126,8 @@ export class HttpApp {
     // Made now rather than for the first session: a server that cannot have folders must not take sessions.
     this.logger.debug('folder made', { path: this.#foundation.factory.folder });
     if (settings.outputDir !== undefined) checkOutputFolder(settings.outputDir, this.#parts.host.platform);
-    const { url } = await this.#server.listener.open();
+    const { url, port } = await this.#server.listener.open();
+    this.#server.surfaces?.listen({ scheme: settings.httpProtocol, port });
     this.#url = `${url}${settings.httpEndpoint}`;
     this.#reporter.print(`Listening on ${this.#url}\n`);
     const hosts = settings.httpAllowedHosts.join(', ');

@@ -25,6 +25,8 @@ export interface LodgingWish {
   readonly headless: boolean;
   /** True when the session asks for nothing of its own, so that any spare will do. */
   readonly isPlain: boolean;
+  /** True for a browser that is reached by managed CDP as well. */
+  readonly hasCdp: boolean;
 }
 
 /** What is lodged, and how it is given back. */
@@ -97,7 +99,7 @@ export class Lodgings {
   }
 
   #makeChildren(wish: Omit<LodgingWish, 'redactor' | 'isPlain'>, factory: ChildFactory, isSpare: boolean): Children {
-    const { logger, planner, headless } = wish;
+    const { logger, planner, headless, hasCdp } = wish;
     const children: Children = new Children({
       foundation: this.#foundation,
       logger,
@@ -112,6 +114,7 @@ export class Lodgings {
       hasFirstTurn: isSpare,
       turnsAhead: (signal) => this.queue.ahead(signal),
       hasOwnSeed: true,
+      debugging: hasCdp ? { hasThrowAwayProfile: true, forget: () => undefined } : undefined,
     });
     return children;
   }
@@ -144,10 +147,11 @@ export class Lodgings {
   async #makeSpare(isWarm: boolean, signal: AbortSignal): Promise<Spare> {
     const { setup, parts } = this.#foundation;
     const { settings, planner } = setup;
+    const { headless } = settings;
     const logger = new HandedLogger(parts.logger);
     this.#checkRoom();
     const factory = this.#foundation.makeFactory(logger);
-    const children = this.#makeChildren({ logger, planner, headless: settings.headless }, factory, true);
+    const children = this.#makeChildren({ logger, planner, headless, hasCdp: settings.cdp }, factory, true);
     let started: StartedChild | undefined;
     try {
       started = await children.start(1, signal);

@@ -18,8 +18,10 @@ import type { Tokens } from './http/tokens.ts';
 import { Lodgings } from './http-lodgings.ts';
 import { HttpSessions } from './http-sessions.ts';
 import { HttpStatus } from './http-status.ts';
+import type { MakeSurfaces } from './load-surfaces.ts';
 import { Registry } from './session/registry.ts';
 import { MemoryStore } from './session/store.ts';
+import type { Surfaces } from './surfaces.ts';
 
 /** So many children boot at once for each core: one waits for the disk while another computes. */
 const startsPerCore = 2;
@@ -34,6 +36,8 @@ export interface HttpServerParts {
   readonly self: () => Readings['bridge'];
   /** The address that was printed at the start. */
   readonly url: () => string;
+  /** Makes managed CDP; undefined where no session may have it. */
+  readonly makeSurfaces: MakeSurfaces | undefined;
 }
 
 /** The parts of an HTTP server that live as long as it does. */
@@ -41,6 +45,7 @@ export interface HttpServer {
   readonly registry: Registry<HttpSession>;
   readonly lodgings: Lodgings;
   readonly listener: Listener;
+  readonly surfaces: Surfaces | undefined;
 }
 
 /** Puts an HTTP server together; nothing is started. */
@@ -54,17 +59,22 @@ export function makeHttpServer(parts: HttpServerParts): HttpServer {
   });
   const meter = new ProcessMeter({ host: foundation.parts.host, folders: () => lodgings.folders() });
   const browser = (): BinarySource | undefined => foundation.binary(settings.headless);
-  const status = new HttpStatus({ settings, startsMax, lodgings, meter, browser, registry, self, url });
+  const surfaces = parts.makeSurfaces?.(settings, foundation.parts.logger, (reason) => {
+    metrics.cdpRefused(reason);
+  });
+  const cdpConnections = (): number => surfaces?.connections ?? 0;
+  const readings = { settings, startsMax, lodgings, meter, browser, registry, self, url, cdpConnections };
+  const status = new HttpStatus(readings);
   const metrics = new Metrics({
     version: bridgeVersion,
     endReasons: ['deleted', 'idle', 'unused', 'age', 'revoked', 'abandoned', 'shutdown'],
-    lossReasons: ['exit', 'signal', 'failure'],
+    lossReasons: ['exit', 'signal', 'failure', 'browser'],
     read: () => status.readings(),
   });
   const filesPath = settings.httpFiles ? `${settings.httpEndpoint}/files/` : undefined;
-  const sessions = new HttpSessions({ foundation, lodgings, registry, metrics, filesPath });
-  const front = makeFront(parts, { registry, status, metrics, sessions });
-  return { registry, lodgings, listener: makeListener(foundation, front, metrics) };
+  const sessions = new HttpSessions({ foundation, lodgings, registry, metrics, filesPath, surfaces });
+  const inner = { registry, status, metrics, sessions, surfaces };
+  return { registry, lodgings, listener: makeListener(parts, inner), surfaces };
 }
 
 function makeRegistry({ setup, parts }: Foundation, onEnded: (reason: string) => void): Registry<HttpSession> {
@@ -95,6 +105,7 @@ interface Inner {
   readonly status: HttpStatus;
   readonly metrics: Metrics;
   readonly sessions: HttpSessions;
+  readonly surfaces: Surfaces | undefined;
 }
 
 function makeFront({ foundation, tokens }: HttpServerParts, inner: Inner): Front {
@@ -124,6 +135,7 @@ function makeFront({ foundation, tokens }: HttpServerParts, inner: Inner): Front
     tokens,
     mcp,
     files: settings.httpFiles ? new FileRoute(settings.httpWriteTimeoutMs) : undefined,
+    ...(inner.surfaces?.isShared === true ? { cdp: inner.surfaces } : {}),
     probes: status.facts(metrics),
     logger: foundation.parts.logger,
     logsRequests: ['trace', 'debug'].includes(settings.logLevel),
@@ -134,8 +146,11 @@ function makeFront({ foundation, tokens }: HttpServerParts, inner: Inner): Front
   });
 }
 
-function makeListener({ setup, parts }: Foundation, front: Front, metrics: Metrics): Listener {
+function makeListener(server: HttpServerParts, inner: Inner): Listener {
+  const { setup, parts } = server.foundation;
   const { settings } = setup;
+  const { metrics, surfaces } = inner;
+  const front = makeFront(server, inner);
   return new Listener({
     protocol: settings.httpProtocol,
     host: settings.httpHost,
@@ -153,6 +168,7 @@ function makeListener({ setup, parts }: Foundation, front: Front, metrics: Metri
       keepAliveTimeoutMs: settings.httpKeepAliveTimeoutMs,
     },
     onRequest: (req, res) => front.handle(req, res),
+    ...(surfaces?.isShared === true ? { upgrades: surfaces } : {}),
     onRefused: (code) => {
       metrics.refused(code);
     },

@@ -14,6 +14,7 @@ import { negotiateVersion } from './relay/listing.ts';
 import { type Registry, sessionHash } from './session/registry.ts';
 import type { SessionEvents } from './session/session.ts';
 import type { SessionRecord } from './session/store.ts';
+import type { Surfaces } from './surfaces.ts';
 import type { Overrides } from './upstream/overrides.ts';
 
 /** Longer names are cut, since they only stand in status pages. */
@@ -31,6 +32,8 @@ export interface HttpSessionsParts {
   readonly metrics: Metrics;
   /** Path below the endpoint where files are fetched; undefined where they are not. */
   readonly filesPath: string | undefined;
+  /** Managed CDP; undefined where no session may have it. */
+  readonly surfaces: Surfaces | undefined;
 }
 
 /** Opens the sessions of an HTTP server: puts together what each one needs. */
@@ -60,6 +63,7 @@ export class HttpSessions {
     const { foundation, registry, metrics, lodgings } = this.#parts;
     const { settings } = foundation.setup;
     const asked = readSessionSettings(params['_meta'], settings.sessionSettings);
+    const hasCdp = asked.cdp ?? settings.cdp;
     const id = registry.admit(owner);
     const redactor = new Redactor(foundation.parts.redactor);
     redactor.add(...secretsOf(asked));
@@ -70,7 +74,7 @@ export class HttpSessions {
       foundation,
       client: channel,
       logger,
-      isEager: false,
+      isEager: hasCdp && settings.cdpEager,
       headless: asked.headless ?? settings.headless,
       lodge: () => {
         lodging = this.#lodge(asked, logger, redactor);
@@ -78,6 +82,10 @@ export class HttpSessions {
       },
       events: this.#events,
       describeHttp: () => this.#describe(id),
+      surfaces: hasCdp ? this.#parts.surfaces : undefined,
+      onCdpActivity: () => {
+        registry.touch(session);
+      },
     });
     const session: HttpSession = new HttpSession({
       id,
@@ -160,16 +168,18 @@ export class HttpSessions {
   #lodge(asked: SessionSettings, logger: Logger, redactor: Redactor): HttpLodging {
     const { foundation, lodgings } = this.#parts;
     const { planner, settings } = foundation.setup;
-    const { headless = settings.headless, storageState, extraHTTPHeaders, ...context } = asked;
+    const { headless = settings.headless, cdp = settings.cdp, storageState, extraHTTPHeaders, ...context } = asked;
     const contextOptions = { ...context, ...(extraHTTPHeaders === undefined ? {} : { extraHTTPHeaders }) };
     const overrides: Overrides = storageState === undefined ? { contextOptions } : { contextOptions, storageState };
-    const isPlain = Object.keys(asked).length === 0;
+    const isDefault = headless === settings.headless && cdp === settings.cdp;
+    const isPlain = isDefault && storageState === undefined && Object.keys(contextOptions).length === 0;
     return lodgings.lodge({
       logger,
       redactor,
-      planner: isPlain ? planner : planner.with({ headless, overrides }),
+      planner: isPlain ? planner : planner.with({ headless, overrides, debugging: cdp }),
       headless,
       isPlain,
+      hasCdp: cdp,
     });
   }
 

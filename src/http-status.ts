@@ -23,6 +23,8 @@ export interface HttpStatusParts {
   readonly self: () => Readings['bridge'];
   /** The address that was printed at the start. */
   readonly url: () => string;
+  /** WebSockets of CDP clients that are open. */
+  readonly cdpConnections: () => number;
 }
 
 /** Tells how an HTTP server is, for probes, metrics and the status page. */
@@ -46,6 +48,7 @@ export class HttpStatus {
       sessionsMax: settings.httpSessionMax,
       isDraining: registry.isDraining,
       callsInFlight: [...registry.sessions()].reduce((sum, { channel }) => sum + channel.inFlight, 0),
+      cdpConnections: this.#parts.cdpConnections(),
       startQueue: { running: queue.running, waiting: queue.waiting },
       spares: { children, browsers },
       bridge: self(),

@@ -1,10 +1,17 @@
 import { separateCredentials } from './browser/launch.ts';
+import { mayHaveCdp } from './config/cdp-checks.ts';
 import { type Resolved, secretValues } from './config/resolve.ts';
 import { ownedVariables } from './config/upstream-flags.ts';
 import { BridgeError, toBridgeError } from './core/errors.ts';
 import type { Host } from './core/host.ts';
 import type { Redactor } from './core/redact.ts';
-import { type UpstreamConfig, readUserChoices, readUserConfig, secretsIn } from './upstream/config-file.ts';
+import {
+  type UpstreamConfig,
+  checkDebugging,
+  readUserChoices,
+  readUserConfig,
+  secretsIn,
+} from './upstream/config-file.ts';
 import { type UpstreamPackage, findUpstream, missingUpstream } from './upstream/package.ts';
 import { ChildPlanner } from './upstream/planner.ts';
 
@@ -42,7 +49,7 @@ export function prepareSetup(parts: SetupParts): Setup {
   collectSecrets(redactor, host);
   const { upstreamCli, config } = resolved.settings;
   const upstream = attempt(() => findUpstream(upstreamCli, () => parts.locateUpstream()));
-  const userConfig = attempt(() => (config === undefined ? {} : readUserConfig(config)));
+  const userConfig = attempt(() => readConfig(resolved, config));
   const { settings, sources } = withOwnProfiles(withUserChoices(resolved, userConfig.value ?? {}));
   redactor.add(...secretsIn(userConfig.value ?? {}), ...secretValues(settings));
   const proxy = proxyOf(settings);
@@ -55,9 +62,17 @@ export function prepareSetup(parts: SetupParts): Setup {
     passedOn: resolved.upstreamArgs,
     userConfig: userConfig.value ?? {},
     proxy,
+    debugging: settings.cdp,
   });
   const error = setupError(resolved, [upstream.error, userConfig.error]);
   return { settings, sources, upstream: upstream.value ?? missingUpstream, planner, proxy, error };
+}
+
+function readConfig({ settings }: Resolved, path: string | undefined): UpstreamConfig {
+  if (path === undefined) return {};
+  const config = readUserConfig(path);
+  if (mayHaveCdp(settings)) checkDebugging(config, path);
+  return config;
 }
 
 interface Attempt<T> {

@@ -1,6 +1,7 @@
 import { App } from '../app.ts';
 import type { HttpApp } from '../http-app.ts';
 import type { Resolved } from '../config/resolve.ts';
+import { loadSurfaces } from '../load-surfaces.ts';
 import { currentHost } from './host.ts';
 import { watchStop } from './stop.ts';
 
@@ -18,14 +19,15 @@ export async function serve(resolved: Resolved): Promise<number> {
     process.stderr.write(text);
   });
   let hasFailed = false;
+  const running: { app?: App } = {};
   const watch = watchStop(
     (code) => {
-      app.force();
+      running.app?.force();
       process.exit(code);
     },
     (failure) => {
       hasFailed = true;
-      app.logger.error('program failed', { reason: failure.message });
+      running.app?.logger.error('program failed', { reason: failure.message });
     },
   );
   const app = new App({
@@ -34,7 +36,9 @@ export async function serve(resolved: Resolved): Promise<number> {
     nodeVersion: process.versions.node,
     input: process.stdin,
     stop: watch.stop,
+    makeSurfaces: await loadSurfaces(resolved.settings),
   });
+  running.app = app;
   guardStdout((text) => {
     app.print(text);
   });
@@ -64,6 +68,7 @@ export async function serveHttp(resolved: Resolved): Promise<number> {
     resolved,
     host: currentHost(),
     nodeVersion: process.versions.node,
+    makeSurfaces: await loadSurfaces(resolved.settings),
     self: () => {
       const { user, system } = process.cpuUsage();
       return { memoryBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6, startedAt };

@@ -50,6 +50,10 @@ const mends: Readonly<Record<ErrorCode, string>> = {
   session_setting: 'Correct what the message names; `--session-settings` decides what clients may set.',
   file_unknown: 'Use a path as the results name it; `--http-files` switches file download on.',
   server_unreachable: 'Check that the server runs, and its address and token.',
+  cdp_start_failed: 'Call again; the message says which part failed. `--no-cdp` does without managed CDP.',
+  cdp_ports_busy:
+    'Give a wider `--cdp-port-range`, end what holds the ports, or correct `--cdp-host`; then call again.',
+  browser_lost: 'Call again: a new browser is started. Check first whether the lost call took effect.',
   internal: 'Run again with `--log-level debug` and report the log.',
 };
 

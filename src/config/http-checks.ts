@@ -1,42 +1,7 @@
 import { isLoopbackHost } from '../core/loopback.ts';
 import { httpGroup } from './option.ts';
-import { type Option, options, type SettingName, type Settings } from './options.ts';
-import { type GivenSource, type Problem, problem, type SettingSource } from './problem.ts';
-
-/** Where each setting came from. */
-export type SettingSources = Readonly<Record<SettingName, SettingSource>>;
-
-/** What is wrong, and what somebody may have meant otherwise. */
-export interface Findings {
-  readonly problems: readonly Problem[];
-  readonly warnings: readonly string[];
-}
-
-/** Collects findings, each named by where a setting was given; what nobody gave is never at fault. */
-class Finder {
-  readonly problems: Problem[] = [];
-  readonly warnings: string[] = [];
-  readonly #sources: SettingSources;
-
-  constructor(sources: SettingSources) {
-    this.#sources = sources;
-  }
-
-  given(name: SettingName): GivenSource | undefined {
-    const source = this.#sources[name];
-    return source.kind === 'default' ? undefined : source;
-  }
-
-  refuse(name: SettingName, text: string): void {
-    const source = this.given(name);
-    if (source !== undefined) this.problems.push(problem(source, text));
-  }
-
-  warn(name: SettingName, text: string): void {
-    const source = this.given(name);
-    if (source !== undefined) this.warnings.push(`${source.name}: ${text}`);
-  }
-}
+import { Finder, type Findings, type SettingSources } from './findings.ts';
+import { type Option, options, type Settings } from './options.ts';
 
 const certificateSettings = ['httpsCert', 'httpsKey', 'httpsPfx', 'httpsPassphrase'] as const;
 

@@ -20,7 +20,11 @@ export const sessionSettingNames = [
   'userAgent',
   'extraHTTPHeaders',
   'storageState',
+  'cdp',
 ] as const;
+
+/** What clients may set unless the operator says otherwise: nothing that opens another door to the browser. */
+const harmlessSettings = sessionSettingNames.filter((name) => name !== 'cdp');
 
 /** Name of a session setting. */
 export type SessionSettingName = (typeof sessionSettingNames)[number];
@@ -170,9 +174,9 @@ export const httpSessionFields = {
   sessionSettings: option(listOf(sessionSettingNames), {
     group,
     value: 'names',
-    default: [...sessionSettingNames],
+    default: harmlessSettings,
     description:
-      'What a client may set for its own session in `_meta` of `initialize`; anything else is answered 400 `session_setting`. `[]` allows nothing.',
+      'What a client may set for its own session in `_meta` of `initialize`; anything else is answered 400 `session_setting`. `cdp` has to be allowed here by name; `[]` allows nothing.',
   }),
   httpPassRoots: option(toggle(), {
     group,

@@ -6,8 +6,11 @@ export type OptionKind = 'switch' | 'integer' | 'choice' | 'path' | 'text' | 'li
 /** The heading of all that only a server over HTTP uses. */
 export const httpGroup = 'Streamable HTTP';
 
+/** The heading of all that belongs to managed CDP. */
+export const cdpGroup = 'Managed CDP';
+
 /** Headings under which help and the reference page show the options. */
-export const optionGroups = ['Bridge', 'Limits', 'Browser', 'CloakBrowser', httpGroup] as const;
+export const optionGroups = ['Bridge', 'Limits', 'Browser', 'CloakBrowser', httpGroup, cdpGroup] as const;
 
 /** What a kind of value allows, in words, and how its text is read. */
 export interface ValueForm {

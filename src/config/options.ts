@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { cdpFields } from './cdp-options.ts';
 import { httpAccessFields } from './http-access-options.ts';
 import { httpSessionFields } from './http-session-options.ts';
 import { choice, integer, list, type Field, option, type OptionMeta, path, text, toggle } from './option.ts';
@@ -220,6 +221,7 @@ const fields = {
 
   ...httpAccessFields,
   ...httpSessionFields,
+  ...cdpFields,
 };
 
 type Shape = { [Name in keyof typeof fields]: ReturnType<(typeof fields)[Name]['schema']> };

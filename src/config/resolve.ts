@@ -1,5 +1,7 @@
 import { resolve } from 'node:path';
-import { checkTransport, type Findings, type SettingSources } from './http-checks.ts';
+import { checkCdp } from './cdp-checks.ts';
+import type { Findings, SettingSources } from './findings.ts';
+import { checkTransport } from './http-checks.ts';
 import { type Environment, type GivenFlag, mergeLayers, type Raw, type ResolveInput } from './layers.ts';
 import { httpGroup } from './option.ts';
 import { type Option, options, type SettingName, type Settings, variablePrefix } from './options.ts';
@@ -148,6 +150,7 @@ export function resolveSettings(input: ResolveInput): Resolved {
   const passed = passOn(input.flags.upstream, input.flags.rest, settings.browserEngine);
   const values = forgiveIdle(valid);
   const transport = checkTransport(settings, sources);
+  const cdp = checkCdp(settings, sources, { env: input.env, passed: passed.args });
   const idle = settings.proxyBypass !== undefined && settings.proxyServer === undefined;
   return {
     settings,
@@ -160,6 +163,7 @@ export function resolveSettings(input: ResolveInput): Resolved {
       ...conflicts(settings, sources),
       ...transportClash(valid, asking),
       ...transport.problems,
+      ...cdp.problems,
     ],
     warnings: [
       ...passed.warnings,
@@ -167,6 +171,7 @@ export function resolveSettings(input: ResolveInput): Resolved {
       ...variableWarnings(settings.browserEngine, input.env),
       ...values.warnings,
       ...transport.warnings,
+      ...cdp.warnings,
       ...(idle ? [`${sources.proxyBypass.name}: has no effect without a proxy server`] : []),
     ],
     upstreamArgs: passed.args,

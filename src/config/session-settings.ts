@@ -14,7 +14,10 @@ const ownSpellings = new Map<string, SessionSettingName>([
   ['timezone', 'timezoneId'],
 ]);
 /** What the other project has beside and below `contextOptions`. */
-const aliasSpellings = new Map<string, SessionSettingName>([['headless', 'headless']]);
+const aliasSpellings = new Map<string, SessionSettingName>([
+  ['headless', 'headless'],
+  ['cdpEnabled', 'cdp'],
+]);
 const contextSpellings = new Map<string, SessionSettingName>(
   (['userAgent', 'viewport', 'locale', 'timezoneId', 'extraHTTPHeaders'] as const).map((name) => [name, name]),
 );
@@ -86,6 +89,7 @@ const schema = z.strictObject({
       .strictObject({ cookies: z.optional(z.array(cookie)), origins: z.optional(z.array(origin)) })
       .check(z.refine((state) => entriesIn(state) <= mostEntries)),
   ),
+  cdp: z.optional(z.boolean()),
 });
 
 /** The settings of one session; what the client did not give is missing. */
@@ -106,6 +110,7 @@ const expectations: Readonly<Record<SessionSettingName, { readonly expects: stri
     expects: `the content of a storage state and no path: an object of cookies and origins, at most ${String(mostEntries)} entries in all`,
     isSecret: true,
   },
+  cdp: { expects: 'true or false' },
 };
 
 function refuse(where: string, text: string): BridgeError {

@@ -1,3 +1,4 @@
+import { cdpErrors } from './cdp-errors.ts';
 import { type ErrorKind, httpErrors } from './http-errors.ts';
 
 /** Every error the bridge can report. The closed list is the source of `docs/reference/errors.md`. */
@@ -152,6 +153,7 @@ export const errorTable = {
   },
   parse_error: { fault: 'user', exit: 1, http: 400, rpc: -32700, when: 'A line from the client is not JSON.' },
   ...httpErrors,
+  ...cdpErrors,
   internal: {
     fault: 'bridge',
     exit: 1,

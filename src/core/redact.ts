@@ -4,6 +4,9 @@ const shortestSecret = 4;
 /** Schemes are short; without a bound a long text without any URL would be searched anew from each of its words. */
 const urlCredentials = /(\b[a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"'<>]+@/gi;
 
+/** The path under which managed CDP is reached is its secret: 32 bytes in base64url. */
+const capabilityPath = /(\/cdp\/)[\w-]{43}/g;
+
 /**
  * Removes secrets from texts by value: everything that was registered, as written and URL-encoded, and the user
  * information of any URL.
@@ -31,12 +34,16 @@ export class Redactor {
 
   /** The text with every known secret and every URL credential masked. */
   clean(text: string): string {
-    let cleaned = this.#base?.clean(text) ?? text.replace(urlCredentials, `$1${mask}@`);
+    let cleaned = this.#base?.clean(text) ?? maskUrls(text);
     for (const secret of this.#secrets) {
       if (cleaned.includes(secret)) cleaned = cleaned.replaceAll(secret, mask);
     }
     return cleaned;
   }
+}
+
+function maskUrls(text: string): string {
+  return text.replace(urlCredentials, `$1${mask}@`).replace(capabilityPath, `$1${mask}`);
 }
 
 function encoded(value: string): string {

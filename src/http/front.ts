@@ -14,6 +14,12 @@ import type { Tokens } from './tokens.ts';
 /** Of a path in the log; ours are shorter. */
 const longestLogged = 200;
 
+/** Serves the paths of managed CDP. */
+export interface CdpRoute {
+  handles(path: string): boolean;
+  handle(req: IncomingMessage, res: ServerResponse): Promise<void>;
+}
+
 /** What the front is made with. */
 export interface FrontParts {
   readonly endpoint: string;
@@ -23,6 +29,8 @@ export interface FrontParts {
   /** Undefined where clients may not fetch files. */
   readonly files: FileRoute | undefined;
   readonly probes: ProbeFacts;
+  /** Managed CDP on this listener: it has its own guards, and its paths are secrets. */
+  readonly cdp?: CdpRoute;
   readonly logger: Logger;
   /** True where anybody reads what is logged of each request. */
   readonly logsRequests: boolean;
@@ -33,6 +41,7 @@ export interface FrontParts {
 type Place =
   | { readonly kind: 'mcp' }
   | { readonly kind: 'files'; readonly path: string }
+  | { readonly kind: 'cdp'; readonly route: CdpRoute }
   | { readonly kind: 'probe'; readonly probe: ProbeRoute };
 
 /** Where every request arrives: refuses what may not pass, in a fixed order, and hands the others on. */
@@ -55,7 +64,7 @@ export class Front {
       this.#parts.logger.debug('request done', {
         sessionId: typeof id === 'string' ? sessionHash(id) : undefined,
         method: req.method,
-        path: path.slice(0, longestLogged),
+        path: place?.kind === 'cdp' ? '/cdp/' : path.slice(0, longestLogged),
         code: res.statusCode,
         durationMs: Math.round(performance.now() - startedAt),
       });
@@ -79,8 +88,9 @@ export class Front {
   }
 
   #placeOf(path: string): Place | undefined {
-    const { endpoint } = this.#parts;
+    const { endpoint, cdp } = this.#parts;
     if (path === endpoint) return { kind: 'mcp' };
+    if (cdp?.handles(path) === true) return { kind: 'cdp', route: cdp };
     const probe = probeOf(path);
     if (probe !== undefined) return { kind: 'probe', probe };
     const files = `${endpoint}/files/`;
@@ -90,6 +100,10 @@ export class Front {
   async #serve(req: IncomingMessage, res: ServerResponse, place: Place | undefined): Promise<void> {
     const { guards, tokens, mcp, files, probes } = this.#parts;
     if (place === undefined) throw unknownPath(this.#parts.endpoint);
+    if (place.kind === 'cdp') {
+      await place.route.handle(req, res);
+      return;
+    }
     const refusal = guards.check(req);
     if (refusal !== undefined) throw refusal;
     for (const [name, value] of Object.entries(guards.cors(req) ?? {})) {

@@ -10,6 +10,7 @@ import type { Logger } from '../core/logger.ts';
 import { holdBody } from './body.ts';
 import { targetOf } from './guards.ts';
 import { brokenRequestError, codeOf, listenError } from './listener-errors.ts';
+import { requestClass, takeUpgrades, type UpgradeRoute } from './listener-upgrade.ts';
 import { refuse, refuseRaw } from './reply.ts';
 import { expiryWarning, loadTls, type TlsFiles } from './tls.ts';
 
@@ -39,6 +40,8 @@ export interface ListenerSettings {
   };
   /** Serves one request; what it throws is answered, and logged unless it is a `BridgeError`. */
   onRequest(req: IncomingMessage, res: ServerResponse): void | Promise<void>;
+  /** Takes the upgrade requests to its paths; every other one is served as the plain request that it also is. */
+  readonly upgrades?: UpgradeRoute;
   /** Told of every request that the listener itself refuses. */
   onRefused?(code: ErrorCode): void;
   /** Told in a sentence of a certificate that has expired or soon will. */
@@ -123,7 +126,7 @@ export class Listener {
   }
 
   #makeServer(): Server {
-    const { protocol, limits } = this.#settings;
+    const { protocol, limits, upgrades } = this.#settings;
     const { maxHeaderBytes, headerTimeoutMs, bodyTimeoutMs, keepAliveTimeoutMs } = limits;
     const options: ServerOptions = {
       maxHeaderSize: maxHeaderBytes,
@@ -138,6 +141,7 @@ export class Listener {
       requireHostHeader: false,
       // Whatever NODE_OPTIONS says.
       insecureHTTPParser: false,
+      ...(upgrades === undefined ? {} : { IncomingMessage: requestClass(upgrades) }),
     };
     if (protocol === 'http') return createServer(options);
     const server = createTlsServer({ ...options, ...this.#loadTls(), handshakeTimeout: headerTimeoutMs });
@@ -156,8 +160,11 @@ export class Listener {
   }
 
   #wire(server: Server): void {
+    const { protocol, upgrades } = this.#settings;
+    const opened = protocol === 'http' ? 'connection' : 'secureConnection';
     keepWhileOpen(server, 'connection', this.#connections);
-    keepWhileOpen(server, this.#settings.protocol === 'http' ? 'connection' : 'secureConnection', this.#channels);
+    keepWhileOpen(server, opened, this.#channels);
+    if (upgrades !== undefined) takeUpgrades(server, upgrades);
     const serve = this.#serve.bind(this);
     server.on('request', serve);
     server.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => {
@@ -168,7 +175,6 @@ export class Listener {
     });
     // An expectation that we do not know may be ignored (RFC 9110, 10.1.1).
     server.on('checkExpectation', serve);
-    // No listener for `upgrade`: such a request is served as the plain one that it also is.
     server.on('connect', (_req: IncomingMessage, channel: Duplex) => {
       this.#reject(channel, new BridgeError('http_method', 'This server is no proxy: CONNECT is not served.'));
     });

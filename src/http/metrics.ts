@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
+import { refusals } from '../core/cdp-errors.ts';
 import { errorTable } from '../core/errors.ts';
 
 const prefix = 'cloakbrowser_mcp_';
@@ -11,7 +12,7 @@ const startBuckets = [0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 30, 60];
 const otherWord = 'other';
 
 /** The routes that requests are counted by; whatever else was asked for is `other`. */
-export const routes = ['mcp', 'files', 'healthz', 'readyz', 'metrics', 'status', otherWord] as const;
+export const routes = ['mcp', 'files', 'cdp', 'healthz', 'readyz', 'metrics', 'status', otherWord] as const;
 
 /** What a request was for. */
 export type Route = (typeof routes)[number];
@@ -32,6 +33,8 @@ export interface Readings {
   readonly sessionsMax: number;
   readonly isDraining: boolean;
   readonly callsInFlight: number;
+  /** WebSockets of CDP clients. */
+  readonly cdpConnections: number;
   /** Children that are starting now, and those that wait for their turn. */
   readonly startQueue: { readonly running: number; readonly waiting: number };
   /** Children that wait for an owner: without and with a running browser. */
@@ -66,6 +69,7 @@ const gauges: readonly Shown[] = [
   { name: 'sessions_limit', help: 'How many sessions may be open.', value: ({ sessionsMax }) => sessionsMax },
   { name: 'draining', help: '1 while no new sessions are taken.', value: ({ isDraining }) => Number(isDraining) },
   { name: 'calls_in_flight', help: 'Calls that wait for an answer.', value: ({ callsInFlight }) => callsInFlight },
+  { name: 'cdp_connections', help: 'Open WebSockets of CDP clients.', value: ({ cdpConnections }) => cdpConnections },
   {
     name: 'start_queue',
     help: 'Upstream processes that are starting, and those that wait to be started.',
@@ -99,6 +103,10 @@ const gauges: readonly Shown[] = [
     value: ({ bridge }) => bridge.startedAt,
   },
 ];
+
+function cdpWord(code: string): string {
+  return `cdp_${code}`;
+}
 
 /** Counts of one event by the words of a closed list; each word is there from the start, so that rates can be told. */
 class WordCounter {
@@ -141,7 +149,8 @@ export class Metrics {
     this.#cpu = this.#counter('bridge_cpu_seconds_total', 'Processor time of the bridge itself.');
     this.#opened = this.#counter('sessions_opened_total', 'Sessions that were opened.');
     this.#ended = this.#words('sessions_ended_total', 'Sessions that ended.', 'reason', parts.endReasons);
-    this.#refused = this.#words('refusals_total', 'Requests that were refused.', 'reason', codes);
+    const reasons = [...codes, ...Object.keys(refusals).map(cdpWord)];
+    this.#refused = this.#words('refusals_total', 'Requests that were refused.', 'reason', reasons);
     this.#requests = this.#counter('http_requests_total', 'Answered HTTP requests.', ['route', 'status']);
     this.#starts = this.#histogram(
       'starts_seconds',
@@ -180,6 +189,11 @@ export class Metrics {
   /** A request was refused; the reason is the code of the error. */
   refused(reason: string): void {
     this.#refused.add(reason);
+  }
+
+  /** A request of a CDP client was refused; the reason is the code of the refusal. */
+  cdpRefused(reason: string): void {
+    this.#refused.add(cdpWord(reason));
   }
 
   /** A request was answered, or broken off with the status that it had by then. */

@@ -32,3 +32,10 @@ export function tooLargeError(what: string, bytes: number, maxBytes: number): Br
     data: { bytes, maxBytes },
   });
 }
+
+/** Why a line is refused that is no message. */
+export function badLineError(bad: 'parse' | 'shape'): BridgeError {
+  return bad === 'parse'
+    ? new BridgeError('parse_error', 'The line is not JSON.')
+    : new BridgeError('invalid_request', 'The line is JSON, but no JSON-RPC message with a string or number id.');
+}

@@ -24,7 +24,8 @@ export interface BridgeFacts {
   /** The session's place on an HTTP server; undefined over stdio. */
   readonly http: Readonly<Record<string, unknown>> | undefined;
   readonly generation: { readonly number: number; readonly state: string; readonly pid: number | undefined };
-  readonly lastLoss: { readonly generation: number; readonly reason: string; readonly at: string } | undefined;
+  readonly lastLoss:
+    { readonly generation: number; readonly code: string; readonly reason: string; readonly at: string } | undefined;
   readonly startFailure: BridgeError | undefined;
   readonly sandbox: string;
   readonly settings: readonly unknown[];
@@ -54,6 +55,7 @@ export function describeBridge(facts: BridgeFacts): Readonly<Record<string, unkn
       startFailure === undefined
         ? null
         : { code: startFailure.code, message: startFailure.message, hint: startFailure.hint ?? null },
+    // Of a session that has it, its own description stands here.
     cdp: { enabled: false },
   };
 }

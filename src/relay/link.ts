@@ -107,7 +107,7 @@ export class Link {
     else this.#events?.onOversize(idText, bytes);
   }
 
-  /** True once a request of the client was sent: only then can the child hold anything worth a slow end. */
+  /** True once a request of the client or a tool call was sent: only then can the child hold anything worth a slow end. */
   get isUsed(): boolean {
     return this.#isUsed;
   }
@@ -130,6 +130,12 @@ export class Link {
       this.#own.set(`s${id}`, { resolve, reject });
       this.#parts.port.send([JSON.stringify({ jsonrpc: '2.0', id, method, params })]);
     });
+  }
+
+  /** A tool call of the bridge's own: from then on the child may hold something worth a slow end. */
+  callTool(name: string, parameters: Readonly<Record<string, unknown>>): Promise<Buffer> {
+    this.#isUsed = true;
+    return this.request('tools/call', { name, arguments: parameters });
   }
 
   /** A notification of the bridge's own. */

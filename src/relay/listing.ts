@@ -52,6 +52,8 @@ export interface ListingParts {
   readonly hidden: readonly string[];
   readonly serverInfo: Readonly<Record<string, unknown>>;
   readonly instructions: string;
+  /** True where the bridge has log messages of its own for the client. */
+  readonly hasLog?: boolean;
 }
 
 /** What the client is told of upstream: the answer to `initialize` and the tool list with the local tools after it. */
@@ -98,7 +100,11 @@ export class Listing {
     return JSON.stringify({
       ...others,
       protocolVersion: negotiateVersion(asked),
-      capabilities: { ...offered, tools: { ...tools, listChanged: true } },
+      capabilities: {
+        ...offered,
+        ...(this.#parts.hasLog === true ? { logging: offered['logging'] ?? {} } : {}),
+        tools: { ...tools, listChanged: true },
+      },
       serverInfo: this.#parts.serverInfo,
       instructions: [instructions, this.#parts.instructions].filter((text) => typeof text === 'string').join('\n\n'),
       _meta: { ...meta, 'io.github.cloakbrowser-mcp/upstream': serverInfo ?? null },
@@ -121,20 +127,27 @@ export class Listing {
   }
 
   /** The local tool of this name; upstream's own tool of the same name goes before it. */
-  localTool(name: string): LocalTool | undefined {
+  localTool(name: string | undefined): LocalTool | undefined {
     return this.#shownLocalTools().find((tool) => tool.definition.name === name);
   }
 
   /** False for a method of a capability that upstream is known not to have. */
   offers(method: string): boolean {
     const { capabilities } = this.#catalog.initialize;
+    if (this.hasOwnLog && method === 'logging/setLevel') return true;
     const needed = capabilityOf.get(method.split('/', 1)[0] ?? '');
     return needed === undefined || !isRecord(capabilities) || needed in capabilities;
   }
 
+  /** True where log messages are the bridge's own only, so that it keeps the client's level for itself. */
+  get hasOwnLog(): boolean {
+    const { capabilities } = this.#catalog.initialize;
+    return this.#parts.hasLog === true && !(isRecord(capabilities) && 'logging' in capabilities);
+  }
+
   /** True for a tool that the operator hides. */
-  isHidden(name: string): boolean {
-    return this.#parts.hidden.includes(name);
+  isHidden(name: string | undefined): boolean {
+    return name !== undefined && this.#parts.hidden.includes(name);
   }
 
   /** How many tools are shown, for the info tool. */

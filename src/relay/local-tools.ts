@@ -58,6 +58,27 @@ const binarySchema = object({
   download,
 });
 
+/** Only `enabled` is always there; addresses are null while no browser is published. */
+const cdpSchema = {
+  type: 'object',
+  properties: {
+    enabled: flag,
+    state: text,
+    generation: whole,
+    port: { type: ['integer', 'null'] },
+    discoveryUrl: optionalText,
+    webSocketDebuggerUrl: optionalText,
+    browser: nullable(object({ product: text, protocolVersion: text, id: text })),
+    browserContextId: optionalText,
+    policy: text,
+    activeConnections: whole,
+    limits: object({ maxConnections: whole, maxRequestBytes: whole, maxAnswerBytes: whole, idleMs: whole }),
+    lastLoss: nullable(object({ reason: text, at: text, generation: whole })),
+    lastError: nullable(object({ code: text, message: text })),
+  },
+  required: ['enabled'],
+};
+
 const bridgeSchema = object({
   name: text,
   title: text,
@@ -81,13 +102,13 @@ const bridgeSchema = object({
     }),
   ),
   generation: object({ number: whole, state: text, pid: { type: ['integer', 'null'] } }),
-  lastLoss: nullable(object({ generation: whole, reason: text, at: text })),
+  lastLoss: nullable(object({ generation: whole, code: text, reason: text, at: text })),
   startFailure: nullable(failure),
   sandbox: text,
   settings: { type: 'array', items: object({ name: text, value: {}, source: text }) },
   problems: { type: 'array', items: text },
   warnings: { type: 'array', items: text },
-  cdp: object({ enabled: flag }),
+  cdp: cdpSchema,
 });
 
 /** The tool that tells which browser program is used and where it came from. */

@@ -19,11 +19,15 @@ export interface Pending {
   progress: number;
   /** The child that it was sent to. */
   link: Link | undefined;
+  /** The tool that it calls. */
+  tool: string | undefined;
 }
 
 /** The client's requests without an answer, by their ids. */
 export class PendingRequests {
   readonly #byId = new Map<string, Pending>();
+  /** Called when a request is settled that was sent to a child. */
+  readonly #watchers = new Set<() => void>();
 
   /** True while the id has no answer. */
   has(idText: string): boolean {
@@ -32,7 +36,15 @@ export class PendingRequests {
 
   /** Notes a request. */
   add(idText: string, method: string): Pending {
-    const pending: Pending = { idText, method, request: undefined, ticket: undefined, progress: -1, link: undefined };
+    const pending: Pending = {
+      idText,
+      method,
+      request: undefined,
+      ticket: undefined,
+      progress: -1,
+      link: undefined,
+      tool: undefined,
+    };
     this.#byId.set(idKey(idText), pending);
     return pending;
   }
@@ -52,12 +64,33 @@ export class PendingRequests {
   /** Forgets a request, since it is answered or cancelled; false if it was so already. */
   settle(pending: Pending): boolean {
     const key = idKey(pending.idText);
-    return this.#byId.get(key) === pending && this.#byId.delete(key);
+    if (this.#byId.get(key) !== pending) return false;
+    this.#byId.delete(key);
+    for (const watch of this.#watchers) watch();
+    return true;
+  }
+
+  /** What was sent to a child and has no answer. */
+  sentTo(link: Link): readonly Pending[] {
+    return [...this.#byId.values()].filter((pending) => pending.link === link);
+  }
+
+  /** Resolves when nothing that was sent to the child waits for its answer. */
+  async whenSettled(link: Link): Promise<void> {
+    while (this.sentTo(link).length > 0) {
+      await new Promise<void>((resolve) => {
+        const watch = (): void => {
+          this.#watchers.delete(watch);
+          resolve();
+        };
+        this.#watchers.add(watch);
+      });
+    }
   }
 
   /** Forgets and returns everything that was sent to a child. */
   takeSentTo(link: Link): readonly Pending[] {
-    const sent = [...this.#byId.values()].filter((pending) => pending.link === link);
+    const sent = this.sentTo(link);
     for (const pending of sent) this.settle(pending);
     return sent;
   }
@@ -66,6 +99,7 @@ export class PendingRequests {
   takeAll(): readonly Pending[] {
     const all = [...this.#byId.values()];
     this.#byId.clear();
+    for (const watch of this.#watchers) watch();
     return all;
   }
 

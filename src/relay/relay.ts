@@ -3,12 +3,13 @@ import { BridgeError, toBridgeError } from '../core/errors.ts';
 import type { LineParts } from '../core/framing.ts';
 import { scanArray, startsArray } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
-import { errorLine, failureLine, notificationLine, resultLine, tooLargeError } from './answers.ts';
+import { badLineError, errorLine, failureLine, notificationLine, resultLine, tooLargeError } from './answers.ts';
+import { ClientLog, type LogLevel } from './client-log.ts';
 import type { ClientPort } from './client-port.ts';
 import type { Link } from './link.ts';
 import type { Listing } from './listing.ts';
 import { runTool } from './local-tools.ts';
-import { PendingRequests, type Ticket } from './pending.ts';
+import { type Pending, PendingRequests, type Ticket } from './pending.ts';
 
 /** Where a call waits for a ready child. */
 export interface GatePort {
@@ -36,10 +37,11 @@ export interface RelayParts {
 export class Relay {
   readonly #parts: RelayParts;
   readonly #pending = new PendingRequests();
+  readonly #log = new ClientLog((method, params) => {
+    this.#notify(method, params);
+  });
   #isInitialized = false;
-  #logLevel: string | undefined;
   #forwarded = 0;
-  #lastProgress: string | undefined;
 
   constructor(parts: RelayParts) {
     this.#parts = parts;
@@ -47,7 +49,7 @@ export class Relay {
 
   /** The log level that the client asked for, to be repeated to a new child. */
   get logLevel(): string | undefined {
-    return this.#logLevel;
+    return this.#log.level;
   }
 
   /** How many requests were sent to a child. */
@@ -95,6 +97,16 @@ export class Relay {
     });
   }
 
+  /** What is with the child: the tool of each call, undefined for any other request. */
+  toolsAt(link: Link): readonly (string | undefined)[] {
+    return this.#pending.sentTo(link).map(({ tool }) => tool);
+  }
+
+  /** Resolves when everything that was sent to the child is answered. */
+  whenAnswered(link: Link): Promise<void> {
+    return this.#pending.whenSettled(link);
+  }
+
   /** Answers everything that was with a lost child. */
   failAll(link: Link, errorFor: () => BridgeError): void {
     for (const { idText, method } of this.#pending.takeSentTo(link)) {
@@ -119,11 +131,12 @@ export class Relay {
     for (const progressToken of this.#pending.takeTokensBelow(progress.progress)) {
       this.#notify('notifications/progress', { progressToken, ...progress });
     }
-    // Its text changes with each percent and megabyte, so a repeated one tells nothing.
-    if (this.#lastProgress === progress.message || (this.#logLevel !== 'debug' && this.#logLevel !== 'info')) return;
-    this.#lastProgress = progress.message;
-    const params = { level: 'info', logger: 'cloakbrowser-mcp', data: progress.message };
-    this.#notify('notifications/message', params);
+    this.#log.tellProgress(progress.message);
+  }
+
+  /** Tells a client of an event in a log message, unless it asked for more important ones only. */
+  tellLog(level: LogLevel, data: Readonly<Record<string, unknown>>): void {
+    if (this.#isInitialized) this.#log.tell(level, data);
   }
 
   #notify(method: string, params?: Readonly<Record<string, unknown>>): void {
@@ -146,11 +159,7 @@ export class Relay {
   }
 
   #refuse(line: BadLine): void {
-    const error =
-      line.bad === 'parse'
-        ? new BridgeError('parse_error', 'The line is not JSON.')
-        : new BridgeError('invalid_request', 'The line is JSON, but no JSON-RPC message with a string or number id.');
-    this.#parts.client.answer(line.idText, errorLine(line.idText, error));
+    this.#parts.client.answer(line.idText, errorLine(line.idText, badLineError(line.bad)));
   }
 
   #acceptRequest(request: Envelope): void {
@@ -179,11 +188,11 @@ export class Relay {
       this.#answerLater(idText, method, () => this.#parts.listing.listText(this.#parts.gate.link));
       return;
     }
-    if (method === 'logging/setLevel') this.#noteLogLevel(request);
+    if (method === 'logging/setLevel') this.#log.setLevel(paramsOf(request)?.['level']);
     const name = method === 'tools/call' ? toolNameOf(request) : undefined;
-    const local = name === undefined ? undefined : this.#parts.listing.localTool(name);
-    if (name !== undefined && this.#parts.listing.isHidden(name)) {
-      const error = new BridgeError('usage', `The tool ${name} is switched off on this server (--hide-tools).`);
+    const local = this.#parts.listing.localTool(name);
+    if (this.#parts.listing.isHidden(name)) {
+      const error = new BridgeError('usage', `The tool ${name ?? ''} is switched off on this server (--hide-tools).`);
       this.#parts.client.answer(idText, failureLine(idText, method, error));
     } else if (this.#parts.gate.link === undefined && !this.#parts.listing.offers(method)) {
       // Many clients ask for these by habit: that must neither wait for a download nor start a browser.
@@ -191,15 +200,11 @@ export class Relay {
     } else if (local !== undefined) {
       // Not after the catalog: while upstream hangs, this is how the client learns why.
       this.#answerLater(idText, method, () => runTool(local), Promise.resolve());
+    } else if (method === 'logging/setLevel' && this.#parts.listing.hasOwnLog) {
+      this.#parts.client.answer(idText, resultLine(idText, '{}'));
     } else {
-      this.#toChild(request, idText, method);
+      this.#toChild(request, { idText, method, tool: name });
     }
-  }
-
-  /** Noted also where upstream has no logging: the bridge's own messages about a download follow it. */
-  #noteLogLevel(request: Envelope): void {
-    const level = paramsOf(request)?.['level'];
-    if (typeof level === 'string') this.#logLevel = level;
   }
 
   #initialize(request: Envelope, idText: string): void {
@@ -227,8 +232,9 @@ export class Relay {
     );
   }
 
-  #toChild(request: Envelope, idText: string, method: string): void {
+  #toChild(request: Envelope, { idText, method, tool }: Pick<Pending, 'idText' | 'method' | 'tool'>): void {
     const pending = this.#pending.add(idText, method);
+    pending.tool = tool;
     const forward = (link: Link): void => {
       this.#forwarded += 1;
       pending.request = undefined;

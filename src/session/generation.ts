@@ -6,6 +6,7 @@ import { Scope } from '../core/scope.ts';
 import { Link, type LinkParts } from '../relay/link.ts';
 import { fetchToolList } from '../relay/listing.ts';
 import type { Child, ChildExit } from '../upstream/child.ts';
+import type { DebuggedBrowser } from './surface-port.ts';
 
 /** `starting -> ready -> lost -> closed`, only to the right. */
 export type GenerationState = 'starting' | 'ready' | 'lost' | 'closed';
@@ -16,6 +17,8 @@ export interface StartedChild {
   readonly release: () => void | Promise<void>;
   /** Called when the start has ended, well or not: the child no longer uses the machine as a starting one does. */
   readonly settled?: () => void;
+  /** How its browser is reached beside MCP; undefined without managed CDP. */
+  readonly browser?: DebuggedBrowser;
 }
 
 /** What a generation is started with. */
@@ -39,13 +42,17 @@ export class Generation {
   readonly number: number;
   readonly link: Link;
   readonly child: Child;
+  /** How its browser is reached beside MCP; undefined without managed CDP. */
+  readonly browser: DebuggedBrowser | undefined;
   readonly #scope = new Scope();
   readonly #parts: GenerationParts;
   #state: GenerationState = 'starting';
+  #isGivenUp = false;
 
   constructor(started: StartedChild, parts: GenerationParts) {
     this.number = parts.number;
     this.child = started.child;
+    this.browser = started.browser;
     this.#parts = parts;
     this.#scope.defer(() => started.release());
     this.link = new Link({ ...parts.link, port: started.child, logger: parts.logger });
@@ -79,6 +86,11 @@ export class Generation {
     return true;
   }
 
+  /** Nothing is left in it that a slow end would save. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+  }
+
   /** Ends the child and what it started, and removes its folder. */
   close(): Promise<void> {
     this.#state = 'closed';
@@ -88,7 +100,7 @@ export class Generation {
   async #endChild(): Promise<void> {
     this.child.mute();
     // What was never used holds no page, no profile and no file that a slow end would save.
-    await this.child.close(this.link.isUsed ? this.#parts.closeGraceMs : 0);
+    await this.child.close(this.link.isUsed && !this.#isGivenUp ? this.#parts.closeGraceMs : 0);
     this.link.break('The browser process was ended.');
   }
 }

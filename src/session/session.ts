@@ -2,16 +2,19 @@ import { randomBytes } from 'node:crypto';
 
 import { type Catalog, isSameList } from '../core/catalog.ts';
 import { within } from '../core/deadline.ts';
-import { BridgeError, type ErrorCode, messageOf, toBridgeError } from '../core/errors.ts';
+import { type ErrorCode, messageOf, toBridgeError } from '../core/errors.ts';
 import { idOfCutLine, kindOfCutLine } from '../core/line-ends.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClientPort } from '../relay/client-port.ts';
 import { type Listing, fetchToolList, negotiateVersion } from '../relay/listing.ts';
 import { tooLargeError } from '../relay/answers.ts';
 import { Relay } from '../relay/relay.ts';
-import type { ChildExit } from '../upstream/child.ts';
+import { Ahead, type Booted } from './ahead.ts';
+import { bootstrap } from './bootstrap.ts';
 import { Gate, type GateLimits, closingError } from './gate.ts';
-import { type Generation, type StartedChild, describeExit, lastWords, startGeneration } from './generation.ts';
+import { type Generation, type StartedChild, startGeneration } from './generation.ts';
+import { type Loss, type LossKind, Losses } from './losses.ts';
+import type { BrowserLoss, Surface } from './surface-port.ts';
 
 /** What a child is told of a client that leaves out what the protocol requires. */
 const assumedClient = { capabilities: {}, clientInfo: { name: 'unknown', version: '0' } };
@@ -26,21 +29,13 @@ export interface SessionLimits extends GateLimits {
   readonly maxMessageBytes: number;
 }
 
-/** Why a generation was lost. */
-export interface Loss {
-  readonly generation: number;
-  readonly reason: string;
-  /** ISO 8601. */
-  readonly at: string;
-}
-
 /** What a session tells of its generations, for metrics. */
 export interface SessionEvents {
   /** A generation answered after so many milliseconds. */
   onReady(durationMs: number): void;
   onStartFailed(code: ErrorCode): void;
   /** A generation was lost; the reason is a word of a closed list. */
-  onLost(reason: 'exit' | 'signal' | 'failure'): void;
+  onLost(kind: LossKind): void;
 }
 
 /** What a session is made with. */
@@ -58,6 +53,10 @@ export interface SessionParts {
   /** True to start the first child as soon as the client has said `initialize`, false to wait for its first call. */
   readonly isEager: boolean;
   readonly events?: SessionEvents;
+  /** The second surface on the browser. */
+  readonly surface?: Surface | undefined;
+  /** True to start a browser with a surface as soon as the child: otherwise it waits for the first call. */
+  readonly opensSurface?: boolean;
 }
 
 /** One MCP client's stay: owns relay, gate and generations, and gives them back in reverse order. */
@@ -70,8 +69,8 @@ export class Session {
   /** What each child answered to `initialize`. */
   readonly #answers = new WeakMap<Generation, Readonly<Record<string, unknown>>>();
   #outerIds = 0;
-  #ending: Promise<void> = Promise.resolve();
-  #lastLoss: Loss | undefined;
+  readonly #losses: Losses;
+  readonly #ahead: Ahead;
   #closing: Promise<void> | undefined;
 
   constructor(parts: SessionParts) {
@@ -113,12 +112,19 @@ export class Session {
         // A child cannot be told of another client: the first one counts for all of them.
         this.#initialize ??= { ...assumedClient, ...params, protocolVersion };
         // Learning the catalog goes first: two children at once would slow the answer down.
-        if (parts.isEager)
-          void catalogReady.then(() => {
-            this.#gate.warm();
-          });
+        if (parts.isEager) void catalogReady.then(() => this.#prepare());
       },
     });
+    this.#losses = new Losses({
+      forget: (generation) => this.#gate.lose(generation),
+      relay: this.#relay,
+      listing: parts.listing,
+      surface: parts.surface,
+      logger: parts.logger,
+      onLost: (kind) => parts.events?.onLost(kind),
+      answerMs: parts.limits.closeGraceMs,
+    });
+    this.#ahead = new Ahead((signal) => this.#bootChild(1, signal));
   }
 
   /** The relay, for what the client is told besides answers. */
@@ -133,7 +139,7 @@ export class Session {
 
   /** Why the last generation was lost. */
   get lastLoss(): Loss | undefined {
-    return this.#lastLoss;
+    return this.#losses.last;
   }
 
   /** `open -> closing`, only to the right. */
@@ -169,17 +175,46 @@ export class Session {
   }
 
   async #end(): Promise<void> {
+    const { surface } = this.#parts;
     this.#relay.close(closingError());
-    await this.#gate.close();
-    await this.#ending;
+    surface?.stop();
+    try {
+      await this.#ahead.close();
+      await this.#gate.close();
+      await this.#losses.ending;
+    } finally {
+      await surface?.close();
+    }
+  }
+
+  /** A browser with a surface is started for the first call, unless that is wanted sooner; its child need not wait. */
+  #prepare(): void {
+    if (this.#closing !== undefined) return;
+    if (this.#parts.surface === undefined || this.#parts.opensSurface === true) this.#gate.warm();
+    else this.#ahead.begin();
   }
 
   async #startGeneration(number: number, signal: AbortSignal): Promise<Generation> {
-    // The old child is gone before a new one starts: there is never more than one browser, and its profile is free.
-    await this.#ending;
-    const { limits, logger } = this.#parts;
+    const { limits, logger, surface } = this.#parts;
     const startedAt = performance.now();
-    const { generation, answer } = await startGeneration(
+    const { generation, answer } = (await this.#ahead.take()) ?? (await this.#bootChild(number, signal));
+    if (surface !== undefined) {
+      const timeoutMs = Math.max(0, limits.restartTimeoutMs - (performance.now() - startedAt));
+      const onLost = (loss: BrowserLoss): void => this.#losses.loseBrowser(generation, loss);
+      await bootstrap({ generation, surface, timeoutMs, onLost }, signal);
+    }
+    this.#answers.set(generation, JSON.parse(answer.toString('utf8')) as Record<string, unknown>);
+    const durationMs = Math.round(performance.now() - startedAt);
+    logger.info('generation ready', { generation: number, pid: generation.child.pid, durationMs });
+    this.#parts.events?.onReady(durationMs);
+    return generation;
+  }
+
+  async #bootChild(number: number, signal: AbortSignal): Promise<Booted> {
+    // The old child is gone before a new one starts: there is never more than one browser, and its profile is free.
+    await this.#losses.ending;
+    const { limits, logger } = this.#parts;
+    return startGeneration(
       {
         number,
         logger,
@@ -199,17 +234,12 @@ export class Session {
       },
       signal,
     );
-    this.#answers.set(generation, JSON.parse(answer.toString('utf8')) as Record<string, unknown>);
-    const durationMs = Math.round(performance.now() - startedAt);
-    logger.info('generation ready', { generation: number, pid: generation.child.pid, durationMs });
-    this.#parts.events?.onReady(durationMs);
-    return generation;
   }
 
   #welcome(generation: Generation): void {
     this.#relay.attach(generation.link, this.#parts.limits.maxMessageBytes);
     void generation.child.gone.then(() => {
-      this.#lose(generation);
+      this.#losses.loseChild(generation);
     });
     // A child that is slow to list its tools must not keep the client from learning that it is another one.
     void within(this.#compareList(generation), compareMs).then((hasChanged) => {
@@ -234,38 +264,6 @@ export class Session {
       logger.debug('tool list not compared', { generation: generation.number, reason: messageOf(failure) });
       return false;
     }
-  }
-
-  /** At once nothing more goes to a lost child; what was with it is answered when its last lines are read. */
-  #lose(generation: Generation): void {
-    if (!generation.markLost()) return;
-    this.#gate.lose(generation);
-    this.#ending = generation.child.ended.then((exit) => this.#bury(generation, exit));
-  }
-
-  async #bury(generation: Generation, exit: ChildExit): Promise<void> {
-    const reason = `The browser process ended (${describeExit(exit)}).`;
-    this.#lastLoss = { generation: generation.number, reason, at: new Date().toISOString() };
-    this.#parts.logger.warn('generation lost', { generation: generation.number, code: exit.code, signal: exit.signal });
-    this.#parts.events?.onLost(exit.failure !== undefined ? 'failure' : exit.signal === null ? 'exit' : 'signal');
-    this.#parts.listing.reset();
-    const words = lastWords(generation.child);
-    this.#relay.failAll(
-      generation.link,
-      () =>
-        new BridgeError(
-          'child_lost',
-          `${reason} This call had been sent to it and may have run, in part or whole.${words}`,
-          {
-            hint: 'It is not repeated. The next call gets a new browser; open tabs and their state are gone.',
-            data: { phase: 'call', exitCode: exit.code, signal: exit.signal },
-          },
-        ),
-    );
-    generation.link.break(reason);
-    await generation.close().catch((failure: unknown) => {
-      this.#parts.logger.error('generation not closed', { generation: generation.number, reason: messageOf(failure) });
-    });
   }
 }
 

@@ -73,6 +73,7 @@ export class Child {
   readonly #tail: string[] = [];
   #events: ChildEvents | undefined;
   #isRead = false;
+  #hasEnded = false;
   #closing: Promise<void> | undefined;
 
   constructor(spawned: Spawned, command: ChildCommand, parts: ChildParts) {
@@ -85,7 +86,9 @@ export class Child {
     // A broken pipe to or from a child that just ended: its exit tells the loss.
     for (const stream of [spawned.stdin, spawned.stdout, spawned.stderr]) stream.on('error', () => undefined);
     this.exited = this.#watchExit();
-    this.gone = Promise.race([this.exited, closed(this.stdout)]).then(() => undefined);
+    this.gone = Promise.race([this.exited, closed(this.stdout)]).then(() => {
+      this.#hasEnded = true;
+    });
     this.ended = this.#watchEnd();
     this.#readStderr();
   }
@@ -93,6 +96,11 @@ export class Child {
   /** The process id; undefined if it could not be started. */
   get pid(): number | undefined {
     return this.#process.pid;
+  }
+
+  /** True once nothing more can be sent to it. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
   /** Bytes that were sent and that the child has not read. */

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
+import { debuggingConflict } from '../core/debugging-arguments.ts';
 import { BridgeError, messageOf } from '../core/errors.ts';
 import { brokenLine } from '../core/json-line.ts';
 
@@ -11,6 +12,8 @@ export type UpstreamConfig = Readonly<Record<string, unknown>>;
 export interface OwnedBrowser {
   readonly browserName?: string;
   readonly headless?: boolean;
+  /** Of the launch, in milliseconds; the user's own wins. */
+  readonly timeout?: number;
   readonly args?: readonly string[];
   readonly ignoreDefaultArgs?: readonly string[];
   readonly proxy?: {
@@ -20,6 +23,14 @@ export interface OwnedBrowser {
     readonly password?: string | undefined;
   };
   readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Both loopback addresses taken, a launch would hang for upstream's 180 s (facts/managed-cdp 1.4). */
+const launchMs = 30_000;
+
+/** The browser with a debugging port that it chooses itself; as the last argument it wins over any other one. */
+export function withDebuggingPort(owned: OwnedBrowser): OwnedBrowser {
+  return { timeout: launchMs, ...owned, args: [...(owned.args ?? []), '--remote-debugging-port=0'] };
 }
 
 /** Keys of upstream's `browser` section that would drive another browser than the bridge's. */
@@ -68,14 +79,35 @@ export function readUserConfig(path: string): UpstreamConfig {
 function launchOptionsOf(user: unknown, owned: OwnedBrowser): Record<string, unknown> {
   const launch = asObject(user);
   const userArgs: unknown[] = Array.isArray(launch['args']) ? launch['args'] : [];
-  const { browserName, args, ...rest } = owned;
+  const { browserName, args, timeout, ...rest } = owned;
   // A user's own channel would pick another browser than the one that the bridge names.
   if (browserName !== undefined) delete launch['channel'];
   return {
+    ...(timeout === undefined ? {} : { timeout }),
     ...launch,
     ...rest,
     ...(args === undefined && userArgs.length === 0 ? {} : { args: [...userArgs, ...(args ?? [])] }),
   };
+}
+
+/** Checks a user's own configuration for what managed CDP cannot be combined with. Throws `config` naming file and key. */
+export function checkDebugging(config: UpstreamConfig, path: string): void {
+  const browser = asObject(config['browser']);
+  const { args, ignoreDefaultArgs } = asObject(browser['launchOptions']);
+  const { browserName } = browser;
+  const conflict = debuggingConflict(Array.isArray(args) ? args : []);
+  const found = [
+    ...(conflict === undefined ? [] : [`browser.launchOptions.args: ${conflict} is decided by managed CDP`]),
+    ...(ignoreDefaultArgs === true
+      ? ['browser.launchOptions.ignoreDefaultArgs: true takes upstream its own connection']
+      : []),
+    ...(browserName !== undefined && browserName !== 'chromium' ? ['browser.browserName: only chromium has CDP'] : []),
+  ];
+  if (found.length > 0) {
+    throw new BridgeError('config', `--config: ${path}: ${found.join('; ')}.`, {
+      hint: 'Take it out of the file, or start without --cdp.',
+    });
+  }
 }
 
 /** What a user's own configuration says of settings that the bridge has too; each is undefined when it says nothing. */

@@ -11,6 +11,7 @@ export interface Overrides {
   readonly storageState?: unknown;
 }
 
+const stateFlag = '--storage-state';
 const viewportFlag = '--viewport-size';
 const viewportVariable = 'PLAYWRIGHT_MCP_VIEWPORT_SIZE';
 
@@ -43,7 +44,7 @@ export function overrideArguments(
   if (overrides.storageState !== undefined) {
     const path = join(folder, 'state.json');
     writeFileSync(path, JSON.stringify(overrides.storageState), { mode: 0o600, flag: 'wx' });
-    args.push('--storage-state', path);
+    args.push(stateFlag, path);
   }
   return args;
 }
@@ -51,6 +52,30 @@ export function overrideArguments(
 /** Variables of the operator that would undo what the session asks for and that no flag can outrank. */
 export function overriddenVariables(overrides: Overrides | undefined): readonly string[] {
   return overrides?.contextOptions['viewport'] === null ? [viewportVariable] : [];
+}
+
+/** Where a state to begin with may be asked for. */
+export interface StateSources {
+  readonly passedOn: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly config: UpstreamConfig;
+  readonly overrides: Overrides | undefined;
+}
+
+/**
+ * The state that a browser is to begin with, or the path of its file as upstream reads it: the session's, else by flag,
+ * variable or configuration as upstream ranks them.
+ */
+export function askedStorageState({ passedOn, env, config, overrides }: StateSources): unknown {
+  if (overrides?.storageState !== undefined) return overrides.storageState;
+  const at = passedOn.findLastIndex((arg) => arg === stateFlag || arg.startsWith(`${stateFlag}=`));
+  const given = passedOn[at];
+  if (given !== undefined) return given === stateFlag ? passedOn[at + 1] : given.slice(stateFlag.length + 1);
+  const variable = env['PLAYWRIGHT_MCP_STORAGE_STATE'];
+  if (variable !== undefined && variable !== '') return variable;
+  const browser = config['browser'] as Readonly<Record<string, unknown>> | undefined;
+  const context = browser?.['contextOptions'] as Readonly<Record<string, unknown>> | undefined;
+  return context?.['storageState'];
 }
 
 function withoutViewport(passedOn: readonly string[]): string[] {

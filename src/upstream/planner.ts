@@ -1,9 +1,26 @@
 import { join } from 'node:path';
 
 import { childArguments } from './command-line.ts';
-import { type OwnedBrowser, type UpstreamConfig, listingConfig, mergeConfig, writeConfig } from './config-file.ts';
+import {
+  type OwnedBrowser,
+  type UpstreamConfig,
+  listingConfig,
+  mergeConfig,
+  withDebuggingPort,
+  writeConfig,
+} from './config-file.ts';
 import { childEnvironment } from './environment.ts';
-import { type Overrides, overriddenVariables, overrideArguments, overrideConfig } from './overrides.ts';
+import {
+  type Overrides,
+  askedStorageState,
+  overriddenVariables,
+  overrideArguments,
+  overrideConfig,
+} from './overrides.ts';
+
+/** Upstream 0.0.83 counts calls over MCP only, and would close a browser that CDP clients use. */
+const idleVariable = 'PLAYWRIGHT_MCP_IDLE_TIMEOUT';
+const neverIdle = ['--idle-timeout', '0'];
 
 /** What every child of a bridge is told alike. */
 export interface PlannerSettings {
@@ -24,6 +41,8 @@ export interface PlannerSettings {
   readonly sandbox?: boolean | undefined;
   readonly isolated: boolean;
   readonly outputDir?: string | undefined;
+  /** True for a browser with a debugging port beside upstream's own connection. */
+  readonly debugging: boolean;
   /** What one session asks for in place of the operator's choice. */
   readonly overrides?: Overrides | undefined;
   /** The browser program and further arguments, where upstream chooses the browser. */
@@ -57,6 +76,13 @@ export interface PlannedChild {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** Cookies and local storage that were asked for, or a path to them; upstream takes them in its isolated mode only. */
+  readonly storageState?: unknown;
+}
+
+/** The folder in which a child's upstream describes its running browsers; `folder` is the generation's own. */
+export function registryFolder(folder: string): string {
+  return join(folder, 'b');
 }
 
 /** Decides what each child is told by flags, configuration file and environment. */
@@ -70,6 +96,11 @@ export class ChildPlanner {
   /** A planner of the same settings with some of them changed, for one session. */
   with(changes: Partial<PlannerSettings>): ChildPlanner {
     return new ChildPlanner({ ...this.#settings, ...changes });
+  }
+
+  /** True where the profile is kept in memory. */
+  get isIsolated(): boolean {
+    return this.#settings.isolated;
   }
 
   /** True when the user set something of upstream's. */
@@ -112,9 +143,10 @@ export class ChildPlanner {
    */
   plan(places: Places, launch: Launch | undefined): PlannedChild {
     const { passedOn, userConfig, headless, sandbox, isolated, outputDir, overrides, binaryPath } = this.#settings;
+    const { debugging, env } = this.#settings;
     const config = overrideConfig(mergeConfig(userConfig, this.#ownedBrowser(launch)), overrides);
     const args = childArguments({
-      passedOn: overrideArguments(passedOn, overrides, places.folder),
+      passedOn: [...overrideArguments(passedOn, overrides, places.folder), ...(debugging ? neverIdle : [])],
       configPath: writeConfig(places.folder, config),
       executablePath: launch?.executablePath ?? binaryPath,
       headless,
@@ -123,11 +155,18 @@ export class ChildPlanner {
       userDataDir: places.userDataDir,
       outputDir,
     });
-    const extra = { ...launch?.env, PWTEST_SERVER_REGISTRY: join(places.folder, 'b') };
-    return { args, env: this.#environment(places.tempDir, extra), cwd: places.cwd };
+    const extra = { ...launch?.env, PWTEST_SERVER_REGISTRY: registryFolder(places.folder) };
+    const planned = { args, env: this.#environment(places.tempDir, extra), cwd: places.cwd };
+    const storageState = debugging ? askedStorageState({ passedOn, env, config, overrides }) : undefined;
+    return storageState === undefined ? planned : { ...planned, storageState };
   }
 
   #ownedBrowser(launch: Launch | undefined): OwnedBrowser {
+    const owned = this.#chosenBrowser(launch);
+    return this.#settings.debugging ? withDebuggingPort(owned) : owned;
+  }
+
+  #chosenBrowser(launch: Launch | undefined): OwnedBrowser {
     const { headless, extraArgs, proxy } = this.#settings;
     if (launch === undefined) {
       return {
@@ -143,7 +182,8 @@ export class ChildPlanner {
 
   #environment(tempDir: string, extra: Readonly<Record<string, string>>): Record<string, string> {
     const { env, childEnv, ownedVariables, isCaseless, overrides } = this.#settings;
-    const owned = [...ownedVariables, ...overriddenVariables(overrides)];
+    const idle = this.#settings.debugging ? [idleVariable] : [];
+    const owned = [...ownedVariables, ...overriddenVariables(overrides), ...idle];
     return childEnvironment({ env, added: childEnv, owned, isCaseless, tempDir, extra });
   }
 }

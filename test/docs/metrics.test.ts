@@ -15,6 +15,7 @@ function makeMetrics(): Metrics {
         sessionsMax: 0,
         isDraining: false,
         callsInFlight: 0,
+        cdpConnections: 0,
         startQueue: { running: 0, waiting: 0 },
         spares: { children: 0, browsers: 0 },
         bridge: { memoryBytes: 0, cpuSeconds: 0, startedAt: 0 },

@@ -42,6 +42,28 @@ export function listProcesses(): ProcessEntry[] {
     .filter((entry) => entry.state !== 'Z' && entry.state !== 'X');
 }
 
+function socketsOf(pid: number): ReadonlySet<string> {
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return ''; // closed meanwhile
+    }
+  });
+  return new Set(links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []));
+}
+
+/** The TCP ports that a process listens on. */
+export function listeningPorts(pid: number): number[] {
+  const sockets = socketsOf(pid);
+  const lines = ['net/tcp', 'net/tcp6'].flatMap((file) => read(pid, file).split('\n').slice(1));
+  return lines.flatMap((line) => {
+    const [, local = '', , state, , , , , , inode = ''] = line.trim().split(/\s+/);
+    // State 0A is LISTEN (proc(5)).
+    return state === '0A' && sockets.has(inode) ? [Number.parseInt(local.split(':')[1] ?? '', 16)] : [];
+  });
+}
+
 /** The processes below `pid`, without itself. */
 export function descendantsOf(pid: number): ProcessEntry[] {
   const all = listProcesses();

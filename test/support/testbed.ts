@@ -186,7 +186,7 @@ export class Testbed {
 
   /** Kills what still runs and removes the folders. To be called after each test. */
   async close(): Promise<void> {
-    for (const { pid } of processesOf(this.folders.root)) process.kill(pid, 'SIGKILL');
+    for (const { pid } of processesOf(this.folders.root)) kill(pid);
     for (const client of this.#clients) await client.exited;
     await waitUntil('the end of all', () =>
       processesOf(this.folders.root).some(({ pid }) => isRunning(pid)) ? undefined : true,
@@ -201,6 +201,15 @@ export class Testbed {
   #lines(name: string): string[] {
     const file = this.#file(name);
     return existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : [];
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (failure) {
+    // It may have ended since it was listed.
+    if (!(failure instanceof Error && 'code' in failure && failure.code === 'ESRCH')) throw failure;
   }
 }
 

@@ -30,12 +30,43 @@ const lockSchema = z.object({
   packages: z.record(
     z.string(),
     z.object({
-      dev: z.boolean().optional(),
-      optional: z.boolean().optional(),
+      dependencies: z.record(z.string(), z.string()).optional(),
+      optionalDependencies: z.record(z.string(), z.string()).optional(),
       peerDependencies: z.record(z.string(), z.string()).optional(),
     }),
   ),
 });
+type LockedPackages = z.infer<typeof lockSchema>['packages'];
+
+/** Where Node finds a package of this name from within another one. */
+function locate(packages: LockedPackages, from: string, name: string): string {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
+    const path = `${folder}${folder === '' ? '' : '/'}node_modules/${name}`;
+    if (path in packages) return path;
+    if (folder === '') throw new Error(`${name} of ${from} is not in the lock file`);
+  }
+}
+
+/** Everything that a package needs, by the paths of the lock file: its `dev` marks do not tell, since development packages may be optional peers. */
+function needed(
+  packages: LockedPackages,
+  from: string,
+  kind: 'dependencies' | 'optionalDependencies' = 'dependencies',
+): string[] {
+  const found = new Set<string>();
+  const pending = [from];
+  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
+    const { dependencies = {}, optionalDependencies = {} } = packages[path] ?? {};
+    const names = Object.keys(kind === 'dependencies' ? dependencies : { ...dependencies, ...optionalDependencies });
+    // npm repeats an optional one among the others.
+    for (const name of names.filter((one) => kind !== 'dependencies' || !(one in optionalDependencies))) {
+      const next = locate(packages, path, name);
+      if (!found.has(next)) pending.push(next);
+      found.add(next);
+    }
+  }
+  return [...found];
+}
 
 let folder: string;
 let packed: z.infer<typeof packedSchema>[0];
@@ -79,11 +110,10 @@ describe('package', () => {
 
   it('brings only the upstream program and the browser resolver with it', async () => {
     const { packages } = lockSchema.parse(await readJson(join(root, 'package-lock.json')));
-    const expected = Object.entries(packages).filter(([path, { dev }]) => path !== '' && dev !== true);
-    const required = expected.filter(([, { optional }]) => optional !== true).map(([path]) => path);
+    const required = needed(packages, '');
     // npm may add what the resolver names as an optional peer; whether it does depends on what else is in the folder.
     const peers = Object.keys(packages['node_modules/cloakbrowser']?.peerDependencies ?? {});
-    const allowed = [...expected.map(([path]) => path), ...peers.map((name) => `node_modules/${name}`)];
+    const allowed = [...needed(packages, '', 'optionalDependencies'), ...peers.map((name) => `node_modules/${name}`)];
     const installed = lockSchema.parse(await readJson(join(folder, 'node_modules/.package-lock.json'))).packages;
     const others = Object.keys(installed).filter((path) => path !== 'node_modules/cloakbrowser-mcp');
     expect(others).toEqual(expect.arrayContaining(required));

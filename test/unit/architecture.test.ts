@@ -28,19 +28,24 @@ const rules: Readonly<Record<string, Rule>> = {
   setup: { folders: belowCli, packages: [] },
   foundation: { folders: [...belowCli, 'setup'], packages: [] },
   children: { folders: [...belowCli, 'foundation'], packages: [] },
-  bridge: { folders: [...belowCli, 'children', 'foundation'], packages: [] },
-  app: { folders: [...belowCli, 'bridge', 'children', 'foundation', 'reporter'], packages: [] },
+  surfaces: { folders: ['core', 'config', 'cdp'], packages: [] },
+  'load-surfaces': { folders: ['core', 'config', 'surfaces'], packages: [] },
+  bridge: { folders: [...belowCli, 'children', 'foundation', 'surfaces'], packages: [] },
+  app: { folders: [...belowCli, 'bridge', 'children', 'foundation', 'load-surfaces', 'reporter'], packages: [] },
   reporter: { folders: ['core', 'log', 'stdio'], packages: [] },
   'http-lodgings': { folders: [...belowCli, 'bridge', 'children', 'foundation'], packages: [] },
-  'http-sessions': { folders: [...belowCli, 'bridge', 'foundation', 'http-lodgings'], packages: [] },
+  'http-sessions': { folders: [...belowCli, 'bridge', 'foundation', 'http-lodgings', 'surfaces'], packages: [] },
   'http-status': { folders: [...belowCli, 'http-lodgings'], packages: [] },
   'http-server': {
-    folders: [...belowCli, 'foundation', 'http-lodgings', 'http-sessions', 'http-status'],
+    folders: [...belowCli, 'foundation', 'http-lodgings', 'http-sessions', 'http-status', 'load-surfaces', 'surfaces'],
     packages: [],
   },
-  'http-app': { folders: [...belowCli, 'foundation', 'http-lodgings', 'http-server', 'reporter'], packages: [] },
+  'http-app': {
+    folders: [...belowCli, 'foundation', 'http-lodgings', 'http-server', 'load-surfaces', 'reporter'],
+    packages: [],
+  },
   inspection: { folders: [...belowCli, 'setup'], packages: [] },
-  cli: { folders: ['core', 'config', 'app', 'http-app', 'inspection'], packages: [] },
+  cli: { folders: ['core', 'config', 'app', 'http-app', 'inspection', 'load-surfaces'], packages: [] },
   main: { folders: ['cli'], packages: [] },
 };
 
@@ -65,6 +70,14 @@ describe('architecture', () => {
       importsOf(file).some(({ isType, target }) => !isType && packageName(target) === 'cloakbrowser'),
     );
     expect(loading.filter((file) => file !== 'browser/binary-worker.ts')).toEqual([]);
+  });
+
+  it('loads managed CDP on demand only, so that nobody pays for it who does not use it', () => {
+    const loading = files.filter((file) =>
+      importsOf(file).some(({ isType, target }) => !isType && /(^|\/)(cdp\/[\w-]+|surfaces)\.ts$/.test(target)),
+    );
+    expect(loading.filter((file) => file !== 'surfaces.ts')).toEqual(['load-surfaces.ts']);
+    expect(readSource('load-surfaces.ts')).toContain("await import('./surfaces.ts')");
   });
 
   it('never imports the upstream program', () => {

@@ -65,6 +65,7 @@ function makeStatus({ sessions = [], refusal, download, isDraining = false, repl
     },
     self: () => ({ memoryBytes: 77, cpuSeconds: 1.5, startedAt: 12 }),
     url: () => 'http://h/mcp',
+    cdpConnections: () => 6,
   };
   return new HttpStatus(parts as unknown as HttpStatusParts);
 }
@@ -79,6 +80,7 @@ describe('the numbers of a server', () => {
       sessionsMax: 8,
       isDraining: true,
       callsInFlight: 5,
+      cdpConnections: 6,
       startQueue: { running: 1, waiting: 2 },
       spares: { children: 3, browsers: 5 },
       bridge: { memoryBytes: 77, cpuSeconds: 1.5, startedAt: 12 },

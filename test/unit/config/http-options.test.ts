@@ -149,7 +149,7 @@ describe('texts, lists and switches', () => {
 
   it('guesses what a misspelt session setting means', () => {
     expect(problemsOf('sessionSettings', 'headles')).toEqual([
-      '--session-settings: must be a list out of headless, viewport, locale, timezoneId, userAgent, extraHTTPHeaders, storageState (a JSON array or separated by commas), got "headles"; did you mean headless?',
+      '--session-settings: must be a list out of headless, viewport, locale, timezoneId, userAgent, extraHTTPHeaders, storageState, cdp (a JSON array or separated by commas), got "headles"; did you mean headless?',
     ]);
   });
 

@@ -27,6 +27,7 @@ const good: Record<(typeof sessionSettingNames)[number], readonly unknown[]> = {
   userAgent: ['x', 'Mozilla/5.0 (X11; Linux) "a" é'.replace('é', 'e'), 'x'.repeat(1024)],
   extraHTTPHeaders: [{}, { 'X-One': 'a b', accept: '' }, { 'x-two': 'ä' }],
   storageState: [{}, { cookies: [] }, { origins: [] }, state, { cookies: [{ ...cookie, partitionKey: 'x' }] }],
+  cdp: [true, false],
 };
 
 const expectation = {
@@ -39,6 +40,7 @@ const expectation = {
     'must be an object of at most 100 header names and their values, each a text in one line; the value is not shown',
   storageState:
     'must be the content of a storage state and no path: an object of cookies and origins, at most 2000 entries in all; the value is not shown',
+  cdp: 'must be true or false',
 } as const;
 
 const bad: Record<keyof typeof good, readonly unknown[]> = {
@@ -68,6 +70,7 @@ const bad: Record<keyof typeof good, readonly unknown[]> = {
     { origins: [{ origin: 'x', localStorage: [{ name: 'a' }] }] },
     { path: '/etc/passwd' },
   ],
+  cdp: ['true', 1, null, {}],
 };
 
 describe('a session setting', () => {

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { BridgeError } from '../../../src/core/errors.ts';
@@ -272,4 +273,55 @@ it('spares itself the log of requests where nobody reads it, and counts them all
   const bed = makeBed({ logsRequests: false });
   await bed.send('GET', '/mcp');
   expect([bed.done, bed.logged]).toEqual([[['mcp', 200]], []]);
+});
+
+describe('managed CDP', () => {
+  const secret = 'x'.repeat(43);
+  const cdp = {
+    handles: (path: string) => path.startsWith('/cdp/'),
+    handle: (_req: unknown, res: ServerResponse) => {
+      res.statusCode = 410;
+      res.end();
+      return Promise.resolve();
+    },
+  };
+
+  it('serves its paths with guards of its own, and they are not logged', async () => {
+    const bed = makeBed({ cdp });
+    // No token, a host that the guards of everything else refuse, and a method that nothing else serves.
+    for (const method of ['GET', 'PUT', 'BREW']) {
+      const peer = await bed.send(method, `/cdp/${secret}/json/new?a`, { headers: { host: 'elsewhere' } });
+      expect(peer.status()).toBe(410);
+    }
+    expect(bed.done).toEqual(Array(3).fill(['cdp', 410]));
+    expect(bed.refused).toEqual([]);
+    expect(bed.logged.map(([, fields]) => fields?.['path'])).toEqual(Array(3).fill('/cdp/'));
+    expect(JSON.stringify(bed.logged)).not.toContain(secret);
+  });
+
+  it('takes no other path, and none where it is off', async () => {
+    const bed = makeBed({ cdp });
+    await bed.send('POST', '/mcp');
+    await bed.send('GET', '/healthz?/cdp/');
+    await bed.send('GET', '/cdp');
+    const off = makeBed();
+    await off.send('GET', `/cdp/${secret}`);
+    expect([bed.served, bed.done, off.done]).toEqual([
+      ['mcp POST true'],
+      [
+        ['mcp', 200],
+        ['healthz', 200],
+        ['other', 404],
+      ],
+      [['other', 404]],
+    ]);
+  });
+
+  it('that fails is answered without what went wrong', async () => {
+    const bed = makeBed({ cdp: { ...cdp, handle: () => Promise.reject(new Error('inner')) } });
+    const peer = await bed.send('GET', `/cdp/${secret}`);
+    expect(peer.status()).toBe(500);
+    expect(peer.body()).not.toContain('inner');
+    expect(bed.logged[0]).toEqual(['request failed', { reason: 'inner' }]);
+  });
 });

@@ -8,6 +8,7 @@ const quiet: Readings = {
   sessionsMax: 32,
   isDraining: false,
   callsInFlight: 0,
+  cdpConnections: 0,
   startQueue: { running: 0, waiting: 0 },
   spares: { children: 0, browsers: 0 },
   bridge: { memoryBytes: 90_000_000, cpuSeconds: 1.5, startedAt: 1_800_000_000.25 },

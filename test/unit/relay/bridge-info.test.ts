@@ -58,7 +58,7 @@ function schemaOf(tool: ReturnType<typeof bridgeInfoTool>): Schema {
 
 describe('cloakbrowser_bridge_info', () => {
   const tool = bridgeInfoTool(() => Promise.resolve({}));
-  const loss = { generation: 1, reason: 'crashed', at: '2025-01-01T00:00:00Z' };
+  const loss = { code: 'child_exit', generation: 1, reason: 'crashed', at: '2025-01-01T00:00:00Z' };
   const full: BridgeFacts = {
     ...facts,
     upstream: { ...facts.upstream, coreVersion: '1.2' },

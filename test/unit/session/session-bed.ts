@@ -6,6 +6,7 @@ import type { Logger } from '../../../src/core/logger.ts';
 import { singleStream } from '../../../src/relay/client-port.ts';
 import { Listing } from '../../../src/relay/listing.ts';
 import { Session } from '../../../src/session/session.ts';
+import type { Surface } from '../../../src/session/surface-port.ts';
 import type { Child, ChildEvents, ChildExit } from '../../../src/upstream/child.ts';
 
 const limits = {
@@ -45,6 +46,8 @@ class FakeChild {
   endSlowly: Promise<void> | undefined;
   isClosed = false;
   unreadBytes = 0;
+  hasEnded = false;
+  graceMs: number | undefined;
   #events: ChildEvents | undefined;
 
   offer: Readonly<Record<string, unknown>> = {};
@@ -57,6 +60,7 @@ class FakeChild {
   }
 
   die(exit: ChildExit): void {
+    this.hasEnded = true;
     this.fade();
     this.#end(exit);
   }
@@ -89,7 +93,8 @@ class FakeChild {
     this.#events?.onLine(Buffer.from(line));
   }
 
-  async close(): Promise<void> {
+  async close(graceMs: number): Promise<void> {
+    this.graceMs = graceMs;
     await this.endSlowly;
     this.isClosed = true;
     this.die({ code: 0, signal: null });
@@ -109,7 +114,10 @@ export class Bed {
   tools: string | undefined = '{"name":"a"}';
   offer: Readonly<Record<string, unknown>> = catalog.initialize;
 
-  constructor(known: Promise<Catalog | undefined> = Promise.resolve(catalog)) {
+  constructor(
+    known: Promise<Catalog | undefined> = Promise.resolve(catalog),
+    surface: { readonly surface?: Surface; readonly opensSurface?: boolean } = {},
+  ) {
     const nothing = (): void => undefined;
     const logger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
     this.session = new Session({
@@ -123,10 +131,12 @@ export class Bed {
         const child = new FakeChild(number, this.tools);
         child.offer = this.offer;
         this.children.push(child);
-        return Promise.resolve({ child: child as unknown as Child, release: () => undefined });
+        const browser = { tempDir: '/t', registry: '/r', isIsolated: false };
+        return Promise.resolve({ child: child as unknown as Child, release: () => undefined, browser });
       },
       isEager: true,
       describeWait: () => 'waiting',
+      ...surface,
     });
   }
 

@@ -5,6 +5,7 @@ import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import {
+  checkDebugging,
   listingConfig,
   mergeConfig,
   readUserChoices,
@@ -192,5 +193,34 @@ describe('the configuration of a child', () => {
     expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ browser: { x: 'ü' } });
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(() => writeConfig(folder, {})).toThrow('EEXIST');
+  });
+});
+
+describe("a user's own configuration under managed CDP", () => {
+  it('may say what it likes of everything else', () => {
+    const browser = { browserName: 'chromium', launchOptions: { args: ['--mute-audio'], ignoreDefaultArgs: ['--x'] } };
+    expect(() => {
+      checkDebugging({ browser }, '/c.json');
+    }).not.toThrow();
+  });
+
+  it.each([
+    [
+      { launchOptions: { args: ['--a', '--remote-debugging-port=1'] } },
+      'browser.launchOptions.args: --remote-debugging-port is decided by managed CDP',
+    ],
+    [
+      { launchOptions: { args: ['--user-data-dir=/secret'] } },
+      'browser.launchOptions.args: --user-data-dir is decided by managed CDP',
+    ],
+    [
+      { launchOptions: { ignoreDefaultArgs: true } },
+      'browser.launchOptions.ignoreDefaultArgs: true takes upstream its own connection',
+    ],
+    [{ browserName: 'firefox' }, 'browser.browserName: only chromium has CDP'],
+  ])('is refused with its file and key: %j', (browser, text) => {
+    expect(() => {
+      checkDebugging({ browser }, '/c.json');
+    }).toThrowError(expect.objectContaining({ code: 'config', message: `--config: /c.json: ${text}.` }) as Error);
   });
 });

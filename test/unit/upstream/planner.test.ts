@@ -26,6 +26,7 @@ function plannerOf(some: Partial<PlannerSettings> = {}): ChildPlanner {
     userConfig: { timeouts: { action: 1 }, browser: { contextOptions: { locale: 'de' } } },
     headless: true,
     isolated: false,
+    debugging: false,
     extraArgs: ['--own'],
     ...some,
   });
@@ -122,6 +123,51 @@ describe("the plan of a session's child", () => {
     const proxy = { server: 'http://p', username: 'proxyuser', password: 'proxyword' };
     const { args, env } = plannerOf().plan(places(), { ...launch, proxy });
     expect(JSON.stringify([args, env])).not.toMatch(/proxyuser|proxyword/);
+  });
+});
+
+describe("the plan of a session's child with managed CDP", () => {
+  const debugging = { debugging: true, extraArgs: [] };
+
+  it('has a debugging port that the browser chooses as its last argument, and a start that does not hang', () => {
+    const userConfig = { browser: { launchOptions: { args: ['--theirs'] } } };
+    plannerOf({ ...debugging, userConfig }).plan(places(), launch);
+    expect(written()).toMatchObject({
+      browser: {
+        launchOptions: { args: ['--theirs', '--fingerprint=1', '--remote-debugging-port=0'], timeout: 30_000 },
+      },
+    });
+  });
+
+  it('has it also where upstream chooses the browser, with a limit of the user that stays', () => {
+    const userConfig = { browser: { launchOptions: { timeout: 5 } } };
+    plannerOf({ ...debugging, userConfig }).plan(places(), undefined);
+    expect(written()).toMatchObject({
+      browser: { launchOptions: { args: ['--remote-debugging-port=0'], timeout: 5 } },
+    });
+  });
+
+  it("never lets upstream's idle timer run, whoever asks for it", () => {
+    const env = { PLAYWRIGHT_MCP_IDLE_TIMEOUT: '5' };
+    const planned = plannerOf({ ...debugging, env, passedOn: ['--idle-timeout', '5'] }).plan(places(), launch);
+    expect(planned.args.slice(0, 4)).toEqual(['--idle-timeout', '5', '--idle-timeout', '0']);
+    expect(planned.env).not.toHaveProperty('PLAYWRIGHT_MCP_IDLE_TIMEOUT');
+    rmSync(join(folder, 'config.json'));
+    expect(plannerOf({ env }).plan(places(), launch).env).toHaveProperty('PLAYWRIGHT_MCP_IDLE_TIMEOUT', '5');
+  });
+
+  it.each([
+    [{ passedOn: ['--storage-state', 'a.json'] }, 'a.json'],
+    [{ passedOn: ['--storage-state=a.json', '--storage-state', 'b.json'] }, 'b.json'],
+    [{ env: { PLAYWRIGHT_MCP_STORAGE_STATE: 'c.json' } }, 'c.json'],
+    [{ userConfig: { browser: { contextOptions: { storageState: 'd.json' } } } }, 'd.json'],
+    [
+      { passedOn: ['--storage-state', 'a'], overrides: { contextOptions: {}, storageState: { cookies: [] } } },
+      { cookies: [] },
+    ],
+    [{}, undefined],
+  ])('tells the state to begin with of %j', (some, state) => {
+    expect(plannerOf({ ...debugging, ...some }).plan(places(), launch).storageState).toEqual(state);
   });
 });
 
