@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 
 import { findTestBrowser } from '../test/support/browser.ts';
 import { planCalls } from './calls.ts';
+import { planCdp, planCdpCalls } from './cdp.ts';
 import { Commands } from './commands.ts';
 import { planHttpCalls } from './http/calls.ts';
 import { planChurn } from './http/churn.ts';
@@ -24,12 +25,12 @@ import { judge } from './targets.ts';
 
 const usage =
   'npm run bench -- [--quick] [--only SECTION,...] [--rounds N] [--bridge FILE]\n' +
-  'Sections over stdio: start, own-start, calls, end-idle, end-browser; over HTTP (`http` is all of them): http-open, ' +
+  'Sections over stdio: start, own-start, calls, end-idle, end-browser, cdp, cdp-calls; over HTTP (`http` is all of them): http-open, ' +
   'http-calls, http-memory, http-churn, http-page.';
 
 /**
- * Full bounds add up to less than eight minutes over stdio and ten over HTTP, also on a slow machine; the quick ones to
- * about one and four.
+ * Full bounds add up to less than twelve minutes over stdio and ten over HTTP, also on a slow machine; the quick ones to
+ * about two and four.
  */
 const bounds: Readonly<Record<string, { readonly full: Bounds; readonly quick: Bounds }>> = {
   start: { full: { rounds: 7, seconds: 180 }, quick: { rounds: 1, seconds: 20 } },
@@ -37,6 +38,8 @@ const bounds: Readonly<Record<string, { readonly full: Bounds; readonly quick: B
   calls: { full: { rounds: 8, seconds: 90 }, quick: { rounds: 1, seconds: 12 } },
   'end-idle': { full: { rounds: 7, seconds: 40 }, quick: { rounds: 2, seconds: 8 } },
   'end-browser': { full: { rounds: 5, seconds: 50 }, quick: { rounds: 1, seconds: 8 } },
+  cdp: { full: { rounds: 5, seconds: 120 }, quick: { rounds: 1, seconds: 30 } },
+  'cdp-calls': { full: { rounds: 5, seconds: 90 }, quick: { rounds: 1, seconds: 20 } },
   'http-open': { full: { rounds: 5, seconds: 110 }, quick: { rounds: 1, seconds: 30 } },
   'http-calls': { full: { rounds: 4, seconds: 90 }, quick: { rounds: 1, seconds: 30 } },
   'http-memory': { full: { rounds: 2, seconds: 60 }, quick: { rounds: 1, seconds: 30 } },
@@ -101,7 +104,8 @@ function writeReport(sections: readonly Section[], browser: string): void {
 function choosePlans(commands: Commands, wanted: readonly string[] | undefined): readonly Plan[] {
   const isWanted = (name: string): boolean => wanted === undefined || wanted.includes(name);
   const overStdio = [planStart(commands), planOwnStart(commands), planCalls(commands), ...planShutdown(commands)];
-  const chosen = overStdio.filter((plan) => isWanted(plan.name));
+  const cdp = [planCdp(commands), planCdpCalls(commands)];
+  const chosen = [...overStdio, ...cdp].filter((plan) => isWanted(plan.name));
   if (wanted?.some((name) => name.startsWith('http')) === false) return chosen;
   const http = new HttpCommands(commands, findCompetitors());
   const plans = [planOpening, planHttpCalls, planHttpMemory, planChurn, planFirstPage].map((plan) => plan(http));
